@@ -83,10 +83,10 @@ from graphc_frontends.network import simple_network as simple_network
 __version__: str
 
 def abs(x: Any) -> Any:
-    """Absolute value; slope 0 at 0."""
+    """Absolute value; slope 0 at 0. Unsigned numbers stay what they are."""
 
 def absolute(x: Any) -> Any:
-    """Absolute value; slope 0 at 0."""
+    """Absolute value; slope 0 at 0. Unsigned numbers stay what they are."""
 
 def add(x: Any, y: Any) -> Any:
     """Sum of two operands."""
@@ -101,7 +101,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     """Repeated to a larger shape by numpy's rules."""
 
 def cast(x: Any, dtype: Any) -> Any:
-    """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type."""
+    """Elements of another type: "f32", "f16", "bf16", "u8", … or a numpy type."""
 
 def clip(x: Any, low: Any, high: Any) -> Any:
     """X within low and high, high where they cross; slope 1 at both; nan if any is nan."""
@@ -112,11 +112,25 @@ def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
 def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
     """The product of every window of images with weights: [.., windows.., features]."""
 
+def conv_transpose(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The slope of `conv` to its images: [.., extents.., channels] of x [.., windows..,
+    features]."""
+
 def cos(x: Any) -> Any:
     """Cosine of an angle in radians."""
 
 def cross_correlate(signal: Any, kernel: Any) -> Any:
     """c[i..] = Σ_j kernel[j..] signal[i.. + j..] where the kernel lies inside."""
+
+def depthwise_conv(
+    x: Any,
+    weights: Any,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilations: Any = 1,
+) -> Any:
+    """Windows of each channel of images, times a kernel of its own: [.., windows..,
+    channels]."""
 
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""

@@ -36,12 +36,14 @@ from graphc.learn.gradient_check import (
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
+from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
 from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.source import Data, check_source
 from graphc.learn.step import TrainingStep, compile_training_step
+from graphc.learn.trainee import Trainee
 from graphc.learn.training import Extras
 from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
@@ -56,7 +58,8 @@ from graphc.support.files import open_regular_file, read_regular_file
 if TYPE_CHECKING:
     import networkx as nx
 
-    from graphc.learn.program_loss import Loss
+    from graphc.learn.losses import Loss
+    from graphc.learn.program_loss import Measures, Objective
     from graphc.learn.stages import Stage
     from graphc.tensor.function import ArrayFunction
 
@@ -385,6 +388,7 @@ def compile_training(
     output: str | None = None,
     labels: object = None,
     train: str | Sequence[str] = (),
+    measure: Measures = (),
     batch: int | None = None,
     time: int = CompileOptions.time,
     sequences: int = CompileOptions.sequences,
@@ -403,8 +407,9 @@ def compile_training(
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
     learner    `SGD` or `SteppingHeuristic`
-    loss, output, labels, train  of a program alone: what is minimised of which result, the type of
-               the labels, and patterns of the names of parameters that are trained (docs/tensor.md)
+    loss, output, labels, train, measure  of a program alone: what is minimised of which result, the
+               type of the labels, patterns of the names of parameters that are trained, and what is
+               measured besides (docs/tensor.md)
     batch      bound on the samples of a call, and the nominal minibatch that rates refer to; by
                default 256, of a program the bound of their dim
     time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie
@@ -436,10 +441,7 @@ def compile_training(
         launch=launch,
         threads=threads,
     )
-    patterns = tuple(arguments.texts(train, "train"))
     if isinstance(network, Program):
-        # Functions of arrays, which training a network does not import.
-        from graphc.learn.program_loss import Objective
         from graphc.learn.program_step import compile_program_step
 
         _refuse_of_networks(
@@ -449,11 +451,9 @@ def compile_training(
             dropout=dropout != DEFAULT_DROPOUT,
             communicator=communicator is not None,
         )
-        objective = Objective(loss, output, labels, patterns)
+        objective = _objective(loss, output, labels, train, measure)
         return compile_program_step(network, objective, learner, options, batch=batch, seed=seed)
-    if patterns or any(given is not None for given in (loss, output, labels)):
-        message = "loss=, output=, labels= and train= are for programs: a network has criteria"
-        raise fail("bad-option", message)
+    _refuse_of_programs(loss, output, labels, train, measure)
     return compile_training_step(
         _model_of(network),
         learner,
@@ -463,6 +463,30 @@ def compile_training(
         seed=seed,
         communicator=checked_communicator(communicator),
     )
+
+
+def _objective(
+    loss: str | Loss | None,
+    output: str | None,
+    labels: object,
+    train: str | Sequence[str],
+    measure: Measures,
+) -> Objective:
+    """What a program is trained by. Networks import no functions of arrays."""
+    from graphc.learn.program_loss import Objective, read_measures
+
+    patterns = arguments.texts(train, "train")
+    return Objective(loss, output, labels, tuple(patterns), read_measures(measure))
+
+
+def _refuse_of_programs(
+    loss: object, output: object, labels: object, train: str | Sequence[str], measure: Measures
+) -> None:
+    """GraphcError for options of programs that are given with a network."""
+    is_given = any(given is not None for given in (loss, output, labels))
+    if is_given or measure or arguments.texts(train, "train"):
+        names = "loss=, output=, labels=, train= and measure="
+        raise fail("bad-option", f"{names} are for programs: a network has criteria")
 
 
 def _refuse_of_networks(**given: bool) -> None:
@@ -516,9 +540,14 @@ def gradients(
 
 
 def train(
-    network: GraphBuilder | Model,
+    network: GraphBuilder | Model | Program,
     data: Data,
     *,
+    loss: str | Loss | None = None,
+    output: str | None = None,
+    labels: object = None,
+    train: str | Sequence[str] = (),
+    measure: Measures = (),
     epochs: int = TrainingPlan.epochs,
     epoch_size: int = TrainingPlan.epoch_size,
     minibatch: Rates | None = None,
@@ -552,7 +581,8 @@ def train(
     record of each epoch.
 
     A sparse input also takes a CSR matrix, or a tuple (indices, offsets) or (indices, offsets,
-    values): the entries of sample n are those from offsets[n] to offsets[n + 1].
+    values): the entries of sample n are those from offsets[n] to offsets[n + 1]. It and an input
+    with the tag `label` take class numbers too, whole numbers (samples,) for one-hot rows.
 
     For a network that looks along time, or with `time`, data are sequences: a list of arrays
     (steps, rows) per input. `minibatch`, by default 256 samples or all if there are fewer, is then
@@ -569,6 +599,8 @@ def train(
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
 
+    loss, output, labels, train, measure  of a program, as in `compile_training`; its data are
+                  arrays (samples, …) by input, and `labels`
     epoch_size    samples of an epoch (of sequences their number), which begins where the one before
                   ended in the data, repeated endlessly; 0: all of them
     validation    data, or a reader, that the network is measured on after each epoch
@@ -582,7 +614,6 @@ def train(
     communicator  one of several members who train together, each calling `train` with a network of
                   its own and the same data, of which it takes its share of every minibatch
     """
-    model = _model_of(network)
     check_source("train", data)
     if validation is not None:
         check_source("validation", validation)
@@ -628,14 +659,27 @@ def train(
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
     member = checked_communicator(communicator)
     extras = Extras(validation, checkpoints, adaptation, member)
-    return run_training(model, data, plan, options, progress, extras)
+    trainee: Trainee
+    if isinstance(network, Program):
+        from graphc.learn.program_training import ProgramTrainee
+
+        _refuse_of_networks(time=bool(time))
+        trainee = ProgramTrainee(network, _objective(loss, output, labels, train, measure))
+    else:
+        _refuse_of_programs(loss, output, labels, train, measure)
+        trainee = NetworkTrainee(_model_of(network))
+    return run_training(trainee, data, plan, options, progress, extras)
 
 
 def evaluate(
-    network: GraphBuilder | Model,
+    network: GraphBuilder | Model | Program,
     data: Data,
     names: str | Sequence[str] = (),
     *,
+    loss: str | Loss | None = None,
+    output: str | None = None,
+    labels: object = None,
+    measure: Measures = (),
     backend: str = CompileOptions.backend,
     precision: str = CompileOptions.precision.value,
     batch: int = CompileOptions.batch,
@@ -651,8 +695,9 @@ def evaluate(
 
     Each has to be a sum over the samples (1x1). Sequences are given as to `train`, and measured
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
-    the memory for K. `contraction`, `launch` and `threads` as in `compile`. Raises GraphcError as
-    `compile`, and for bad data.
+    the memory for K. Of a program what is measured is `loss` and `measure` of `output`, as in
+    `train`, each by its name; without `loss` the measures alone. `contraction`, `launch` and
+    `threads` as in `compile`. Raises GraphcError as `compile`, and for bad data.
     """
     check_source("evaluate", data)
     dtype, contraction = parse_arithmetic(precision, contraction)
@@ -667,10 +712,16 @@ def evaluate(
         launch=launch,
         threads=threads,
     )
-    found = evaluate_dataset(
-        _model_of(network), data, options, arguments.texts(names, "names"), truncate
-    )
-    return found.averages
+    wanted = arguments.texts(names, "names")
+    if isinstance(network, Program):
+        from graphc.learn.program_training import evaluate_program
+
+        given = {"names": bool(wanted), "time": bool(time), "truncate": bool(truncate)}
+        _refuse_of_networks(**given, sequences=sequences != DEFAULT_SIDE_BY_SIDE)
+        objective = _objective(loss, output, labels, (), measure)
+        return evaluate_program(network, objective, data, options).averages
+    _refuse_of_programs(loss, output, labels, (), measure)
+    return evaluate_dataset(_model_of(network), data, options, wanted, truncate).averages
 
 
 def check_training_gradient(

@@ -38,6 +38,7 @@ from graphc.ops.nodes.layout import (
     TAGS,
     display_name,
     node_params,
+    node_type,
     operand_types,
     tag_of,
 )
@@ -45,6 +46,7 @@ from graphc.ops.nodes.plugged import plugged_function as plugged_function
 from graphc.ops.nodes.plugged import plugged_method as plugged_method
 from graphc.ops.nodes.plugged import plugged_names as plugged_names
 from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
+from graphc.passes.infer_shapes import with_sizes_so_far
 from graphc.support import arguments
 from graphc.support.diagnostics import Diagnostic, DiagnosticSink, Note, suggestion
 from graphc.support.files import staged
@@ -75,10 +77,24 @@ class Node:
     def tags(self) -> tuple[str, ...]:
         return node_params(self.operation).tags
 
+    @property
+    def type(self) -> MatrixType:
+        """Rows and columns, as far as the network says by now what they are."""
+        return self.builder._type_of(self)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the node has; None where that does not follow from the network yet."""
+        return self.type.rows
+
+    @property
+    def cols(self) -> int | str | None:
+        """How many columns: a number, "*" with one for each sample ("2*": two), None as `rows`."""
+        cols = self.type.cols
+        return cols if isinstance(cols, int | None) else str(cols)
+
     def __repr__(self) -> str:
-        return (
-            f"<Node {self.name}: {display_name(self.operation.opdef)} {self.operation.result.type}>"
-        )
+        return f"<Node {self.name}: {display_name(self.operation.opdef)} {self.type}>"
 
 
 @dataclass(frozen=True)
@@ -190,6 +206,14 @@ class GraphBuilder:
         """What messages call an operand of a kind of node."""
         return self._ops[f"node.{op}"].operand_name(index)
 
+    def _type_of(self, node: Node) -> MatrixType:
+        """A node's size, as far as it is told by now, by nodes that are not complete too."""
+        found = node_type(node.operation)
+        if node.operation.block is None or (found.is_known and not self.model.has_old_sizes):
+            return found
+        sized = zip(self.model.graph.block, with_sizes_so_far(self.model.graph).block, strict=True)
+        return next(node_type(copy) for op, copy in sized if op is node.operation)
+
     def find(self, name: str) -> Node | None:
         """The node of that name, in any case."""
         operation = self._by_name.get(arguments.text(name, "find").lower())
@@ -289,6 +313,12 @@ class GraphBuilder:
 
     def __str__(self) -> str:
         return str(self.model.module)
+
+    def _repr_svg_(self) -> str | None:
+        """The picture that notebooks show, with sizes as far as they are told by now."""
+        from graphc.model.picture import network_drawing, shown_svg  # only notebooks draw
+
+        return shown_svg(network_drawing(with_sizes_so_far(self.model.graph)))
 
     # --- inside ------------------------------------------------------------------------------
 

@@ -16,7 +16,22 @@ from pathlib import PurePath
 from graphc.runtime.signature import ABI_VERSION, Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import fail
 
-C_TYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "i1": "uint8_t"}
+C_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "uint16_t",
+    "bf16": "uint16_t",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+    "u8": "uint8_t",
+    "u16": "uint16_t",
+    "u32": "uint32_t",
+    "u64": "uint64_t",
+    "i1": "uint8_t",
+}
+"""Elements of f16 and bf16 are the bits of the numbers: C11 has no types for them."""
 
 # NAME_info would be a function of the C library.
 _TAKEN_NAMES = frozenset({"malloc"})
@@ -78,6 +93,24 @@ def ports(signature: Signature) -> tuple[Port, ...]:
         taken.add(identifier)
         found.append(Port(identifier, C_TYPES[source.dtype], source))
     return tuple(found)
+
+
+def number_names(signature: Signature) -> tuple[str, ...]:
+    """The numbers that a training step takes, as C has them."""
+    numbers = signature.with_role("hyperparameter")
+    return tuple(re.sub(r"[^A-Za-z0-9_]", "_", f"num_{a.name}") for a in numbers)
+
+
+def numbers_taken(signature: Signature) -> list[str]:
+    """Those as parameters: `double` for any type of floats, `int64_t` for one of integers."""
+    numbers = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
+    return [f"{'double' if a.dtype in ('f32', 'f64') else 'int64_t'} {name}" for a, name in numbers]
+
+
+def state_symbols(signature: Signature) -> tuple[str, ...]:
+    """The functions besides of a training step."""
+    parts = ("start", "state_bytes") if signature.state_places else ()
+    return tuple(f"{signature.name}_{part}" for part in parts)
 
 
 def _fresh(wanted: str, taken: set[str]) -> str:
@@ -146,17 +179,23 @@ def _has_samples(signature: Signature) -> bool:
 def run_prototype(signature: Signature, *, with_pool: bool = False) -> str:
     """The declaration of NAME_run or NAME_run_with, without the semicolon."""
     parameters = [f"int64_t {count}" for count in counts(signature)]
-    parameters += [
-        f"{'const ' if p.is_input else ''}{p.ctype} *{p.identifier}" for p in ports(signature)
-    ]
+    found = ports(signature)
+    parameters += [f"const {p.ctype} *{p.identifier}" for p in found if p.is_input]
+    parameters += numbers_taken(signature)
+    parameters += [f"{p.ctype} *{p.identifier}" for p in found if not p.is_input]
+    parameters += ["void *state"] if signature.state_places else []
     parameters += ["void *arena", *(["void *pool"] if with_pool else [])]
     opening = f"int32_t {signature.name}_run{'_with' if with_pool else ''}("
     line = opening + ", ".join(parameters) + ")"
     return line if len(line) <= 100 else opening + "\n    " + ",\n    ".join(parameters) + ")"
 
 
-def header_text(signature: Signature, *, info: str) -> str:
+def header_text(
+    signature: Signature, *, info: str, numbers: Mapping[str, float] | None = None
+) -> str:
     """The header of the artifact `signature.name`; `info` is the text of its NAME_info.
+
+    numbers  what a training step is given for a minibatch of as many samples as its bound says
 
     It stands alone (`stdint.h` apart) and is accepted by C from C89 on, given a `stdint.h`, and by
     C++. Raises GraphcError `bad-value` if the signature's name is no C identifier.
@@ -176,12 +215,13 @@ def header_text(signature: Signature, *, info: str) -> str:
         f"#define {upper}_ABI {ABI_VERSION}",
         *[f"#define {upper}_{_macro(d)}_BOUND {d.bound}" for d in signature.call_dims],
         f"#define {upper}_ARENA_BYTES {signature.arena_bytes}",
+        *_state_macros(signature, upper, numbers or {}),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
         "",
-        f"/* Computes the network for {_what(signature)}; 0 or one of the statuses above. */",
+        f"/* {_deed(signature)} {_what(signature)}; 0 or one of the statuses above. */",
         f"{run_prototype(signature)};",
         "",
         "/* Bytes of the arena: the macro, for those who load the library at run time. */",
@@ -193,6 +233,7 @@ def header_text(signature: Signature, *, info: str) -> str:
         "/* What this file says, as JSON; not to be freed. */",
         f"const char *{name}_info(void);",
         "",
+        *_state_lines(signature),
         *_thread_lines(signature),
         "#ifdef __cplusplus",
         "}",
@@ -224,11 +265,14 @@ def documentation(signature: Signature, info: str) -> list[str]:
         f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
         "initial value and keeps nothing between calls.",
         "",
+        *_state_documentation(signature),
         f"Statuses: 0 done, 1 {' or '.join(counts(signature))} is negative or above its bound"
         + "".join(f" or no multiple of {m}" for m in _multiples(signature))
         + ", "
         "2 a pointer is NULL, 3 the arena is",
-        "not aligned to 64 bytes, 4 an array is not aligned to its element type.",
+        "not aligned to 64 bytes, 4 an array is not aligned to its element type"
+        + (", 5 the system" if NEEDS_AMX in info else "."),
+        *(["does not lend the registers of AMX."] if NEEDS_AMX in info else []),
         "",
         *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),
         "",
@@ -239,15 +283,21 @@ def documentation(signature: Signature, info: str) -> list[str]:
     ]
 
 
+NEEDS_AMX = '"isa":"sapphirerapids"'
+"""In the information of an artifact that may ask the system for them."""
+
+
 def is_for_gpu(info: str) -> bool:
     """Whether the artifact with this information computes on a GPU."""
     return '"isa":"sm_' in info
 
 
 def _conduct(signature: Signature) -> list[str]:
+    state, own = (", state", " and a state") if signature.state_places else ("", "")
     return [
-        "The functions allocate nothing, write to outputs and arena only, and may be called from",
-        "several threads at once, each with an arena of its own."
+        f"The functions allocate nothing, write to outputs{state} and arena only, and may be called"
+        " from",
+        f"several threads at once, each with an arena{own} of its own."
         + (" Those of a pool are the exception." if signature.is_split else ""),
     ]
 
@@ -259,6 +309,75 @@ def _conduct_on_gpu(signature: Signature) -> list[str]:
         "may be NULL. Calls of several threads wait for each other. Statuses from 5 on are what",
         f"the GPU or its driver refuse; {name}_status says the last of them.",
     ]
+
+
+def _state_macros(signature: Signature, upper: str, numbers: Mapping[str, float]) -> list[str]:
+    """The size of the state, where its arrays begin, and numbers for a whole minibatch."""
+    if not signature.state_places:
+        return []
+    lines = [f"#define {upper}_STATE_BYTES {signature.state_bytes}"]
+    places = signature.state_places.values()
+    lines += [f"#define {n} {p}" for n, p in zip(_place_names(signature), places, strict=True)]
+    names = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
+    for argument, name in names:
+        value = float(numbers.get(argument.name, 0.0))
+        is_float = argument.dtype in ("f32", "f64")
+        shown = _number_literal(value) if is_float else str(int(value))
+        lines.append(f"#define {upper}_{name.upper()} {shown}")
+    return lines
+
+
+def _number_literal(value: float) -> str:
+    """A double in C; infinity stands for a threshold that nothing reaches."""
+    return repr(value) if math.isfinite(value) else "1.0e308"
+
+
+def _place_names(signature: Signature) -> list[str]:
+    """Macros for where each array of the state begins."""
+    taken: list[str] = []
+    for argument in signature.state_places:
+        name = re.sub(r"[^A-Za-z0-9_]", "_", argument.name)
+        taken.append(_fresh(f"{signature.name.upper()}_AT_{name}", set(taken)))
+    return taken
+
+
+def _state_lines(signature: Signature) -> list[str]:
+    if not signature.state_places:
+        return []
+    name = signature.name
+    return [
+        "/* The state before the first step, to be copied; not to be changed or freed. */",
+        f"const void *{name}_start(void);",
+        "",
+        "/* Its bytes: the macro, for those who load the library at run time. */",
+        f"int64_t {name}_state_bytes(void);",
+        "",
+    ]
+
+
+def _state_documentation(signature: Signature) -> list[str]:
+    if not signature.state_places:
+        return []
+    bound = next((d.bound for d in signature.call_dims), 0)
+    return [
+        f"The state is {signature.state_bytes} bytes of the caller, aligned to 64: a copy of what",
+        f"{signature.name}_start() gives, which every call changes. In it are, C order:",
+        *(
+            f"  {macro}  "
+            f"{C_TYPES[a.dtype]}[{comment_text(', '.join(map(str, a.shape)))}]  "
+            f"{'of the learner' if a.role == 'state' else 'parameter'} {comment_text(a.name)}"
+            for macro, a in zip(_place_names(signature), signature.state_places, strict=True)
+        ),
+        "The numbers of the learner are those of this call. The macros have them for a minibatch",
+        f"of {bound} samples; docs/c.md of graphc says what they are for others.",
+        "",
+    ]
+
+
+def _deed(signature: Signature) -> str:
+    if signature.state_places:
+        return "Makes a training step, the update included, of"
+    return "Computes the network for"
 
 
 def _thread_lines(signature: Signature) -> list[str]:
@@ -335,23 +454,45 @@ def _port_lines(signature: Signature) -> list[str]:
     width = max((len(p.identifier) for p in found), default=0)
     return [
         f"{p.identifier:<{width}}  {p.ctype}[{comment_text(', '.join(map(str, p.source.shape)))}]  "
-        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}"
+        f"{'input' if p.is_input else 'output'} {comment_text(p.source.name)}{_bits_of(p)}"
         for p in found
     ]
+
+
+def _bits_of(port: Port) -> str:
+    """What C's type does not say."""
+    return f", bits of {port.source.dtype}" if port.source.dtype in ("f16", "bf16") else ""
 
 
 def _example(signature: Signature) -> list[str]:
     name, found = signature.name, ports(signature)
     arrays = [f"static {p.ctype} {p.identifier}[{_example_size(p, signature)}];" for p in found]
-    arguments = ", ".join([*counts(signature), *(p.identifier for p in found), "arena"])
+    upper = name.upper()
+    given = [p.identifier for p in found if p.is_input]
+    given += [f"{upper}_{n.upper()}" for n in number_names(signature)]
+    given += [p.identifier for p in found if not p.is_input]
+    given += ["state"] if signature.state_places else []
+    arguments = ", ".join([*counts(signature), *given, "arena"])
     return [
         f"  int64_t {', '.join(f'{n} = {size}' for n, size in _example_sizes(signature).items())};",
         *[f"  {line}" for line in arrays],
         *_example_tables(signature, found),
+        *_example_state(signature),
         f"  void *arena = aligned_alloc(64, (size_t)({name}_arena_bytes() / 64 + 1) * 64);",
         f"  int32_t code = {name}_run({arguments});",
         f"  if (code != 0) puts({name}_status(code));",
         "  free(arena);",
+        *(["  free(state);"] if signature.state_places else []),
+    ]
+
+
+def _example_state(signature: Signature) -> list[str]:
+    if not signature.state_places:
+        return []
+    upper = signature.name.upper()
+    return [
+        f"  void *state = aligned_alloc(64, {upper}_STATE_BYTES);",
+        f"  memcpy(state, {signature.name}_start(), {upper}_STATE_BYTES);",
     ]
 
 

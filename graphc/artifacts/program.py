@@ -30,7 +30,13 @@ from graphc.support.files import temporary_folder
 _X86_64_V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _X86_64_V3 = (*_X86_64_V2, "avx", "avx2", "bmi", "bmi2", "fma")
 _X86_64_V4 = (*_X86_64_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_FEATURES = {"x86-64-v2": _X86_64_V2, "x86-64-v3": _X86_64_V3, "x86-64-v4": _X86_64_V4}
+_FEATURES = {
+    "x86-64-v2": _X86_64_V2,
+    "x86-64-v3": _X86_64_V3,
+    "x86-64-v4": _X86_64_V4,
+    # That there are registers of AMX the system says, when it is asked for them.
+    "sapphirerapids": (*_X86_64_V4, "avx512bf16"),
+}
 
 _ELEMENT_TYPES = {"f32": "GCP_F32", "f64": "GCP_F64"}
 _HEADER_FILE = "artifact.h"

@@ -46,7 +46,8 @@ def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
 class EmitRequest:
     """What to emit: embedded parameter values by name, the artifact's C name, target, info JSON.
 
-    phases  where the time that it takes is counted
+    phases   where the time that it takes is counted
+    numbers  what a training step is given for a whole minibatch, by name
     """
 
     name: str
@@ -54,6 +55,7 @@ class EmitRequest:
     info: str
     target: str = "native"
     phases: Phases = field(default_factory=Phases, compare=False)
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 Emitter = Callable[[Function, Signature, EmitRequest], bytes]

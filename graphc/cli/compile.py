@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -13,7 +13,15 @@ import click
 import graphc
 from graphc.artifacts.header import artifact_name, check_name
 from graphc.cli.command import Command, RecordOption
+from graphc.cli.learners import LearnerRequest, learner_options
 from graphc.cli.network import open_network
+from graphc.cli.objectives import (
+    OF_PROGRAMS,
+    ObjectiveRequest,
+    objective_options,
+    refuse_objective,
+    trained_option,
+)
 from graphc.cli.options import (
     Definitions,
     Wanted,
@@ -29,11 +37,13 @@ from graphc.cli.options import (
     parameters_option,
     precision_option,
     program_options,
+    refuse_given,
     refuse_overwriting,
     sequence_options,
     split_names,
+    train_option,
 )
-from graphc.cli.programs import MODEL_FILE, open_given
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.artifact import (
@@ -46,10 +56,17 @@ from graphc.driver.artifact import (
     kind_of,
 )
 from graphc.driver.options import CompileOptions
+from graphc.learn.learner import Learner
+from graphc.learn.program_loss import Objective
+from graphc.learn.program_step import Trained
+from graphc.learn.step_files import step_of_network, step_of_program
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
 TEXTS = [name for name, kind in KINDS.items() if kind.is_text]
+
+OF_STEPS = (*OF_PROGRAMS, *(field.name for field in fields(LearnerRequest)))
+"""Options, by their names in Python, that only a training step has."""
 
 LISTED = "\n".join(
     f"  {name:<8} {kind.summary:<42} {kind.suffix or '(nothing)'}" for name, kind in KINDS.items()
@@ -63,6 +80,8 @@ Examples:
   graphc compile net.safetensors -o net --emit exe,header,so,obj
   graphc compile net.safetensors -o libnet.so --emit so,header
   graphc compile net.safetensors -o - --emit ll | less
+  graphc compile net.onnx --train --loss softmax_cross_entropy --learning-rate 0.1 \\
+      --dim batch=32 -o step --emit so,header
   graphc compile edited.gir --parameters net.safetensors -o net
 
 \b
@@ -115,14 +134,18 @@ class ArtifactOption(RecordOption):
     help="What to make; can be repeated. Default: what the name of OUT says, else exe.",
 )
 @nodes_option("What to compute, if not the output nodes.")
+@train_option("Make a training step, which is given its memory and minibatches (docs/c.md).")
+@objective_options
+@trained_option
+@learner_options
 @click.option(
     "--target",
     cls=ArtifactOption,
     default=ArtifactRequest.target,
     show_default=True,
     metavar="ISA",
-    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of GPUs "
-    "one or several with commas between, such as sm_80,sm_90 (docs/gpu-files.md).",
+    help="The instruction set: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, sapphirerapids or "
+    "aarch64; of GPUs one or several with commas between, such as sm_80,sm_90 (docs/gpu-files.md).",
 )
 @bound_option
 @sequence_options
@@ -151,6 +174,8 @@ def command(
     model: Path,
     request: ArtifactRequest,
     wanted: Wanted,
+    objective: ObjectiveRequest,
+    learner: LearnerRequest,
     options: CompileOptions,
     definitions: Definitions,
     parameters: Path | None,
@@ -178,8 +203,14 @@ def command(
     made_files = [] if to_stdout else list(targets.values())
     refuse_overwriting(model, made_files)
     check_reports([timing.time_json], [model, *definitions.macros, *made_files])
+    if not wanted.train:
+        refuse_given(OF_STEPS, "is for --train")
     with options.phases.measure("read the network"):
-        source = open_source(model, definitions, parameters)
+        if wanted.train:
+            asked = objective.objective()
+            source = open_step(model, definitions, parameters, asked, learner.made(), options)
+        else:
+            source = open_source(model, definitions, parameters)
     if to_stdout:
         made, _ = contents(source, request.kinds, request, options)
         terminal.stdout.write(made[request.kinds[0]].decode("utf-8"))
@@ -189,9 +220,25 @@ def command(
 
 
 def open_source(model: Path, definitions: Definitions, parameters: Path | None) -> Source:
-    """The network, or the program with the parameters that it is given."""
-    program = open_given(model, definitions, parameters)
-    return program or open_network(model, definitions).model
+    """The network or program, which may have the parameters of another model."""
+    program = open_program(model, definitions, parameters=parameters)
+    return program if program is not None else open_network(model, definitions).model
+
+
+def open_step(
+    model: Path,
+    definitions: Definitions,
+    parameters: Path | None,
+    objective: Objective,
+    learner: Learner,
+    options: CompileOptions,
+) -> Source:
+    """The training step of the network or program."""
+    program = open_program(model, definitions, parameters=parameters, taken=("train",))
+    if program is not None:
+        return step_of_program(Trained.of(program, objective), learner)
+    refuse_objective()
+    return step_of_network(open_network(model, definitions).model, learner, options)
 
 
 def make_files(

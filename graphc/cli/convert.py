@@ -23,7 +23,7 @@ from graphc.cli.options import (
     refuse_given,
     sequence_options,
 )
-from graphc.cli.programs import MODEL_FILE, open_given
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions
@@ -110,7 +110,7 @@ def command(
         refuse_given(OF_ONNX, f"goes with .{ONNX}, got -o {output}")
     if output.exists() and model.exists() and output.samefile(model):
         raise click.UsageError(f"-o requires another file than the one that is read, got {output}")
-    program = open_given(model, definitions, parameters)
+    program = open_program(model, definitions, parameters=parameters)
     if program is not None:
         _convert_program(terminal, program, model, output, wanted.nodes, options)
         return

@@ -9,9 +9,15 @@ from pathlib import Path
 import click
 
 from graphc.cli.command import Command
-from graphc.cli.network import open_network, read_data
+from graphc.cli.data_inputs import network_inputs
+from graphc.cli.network import open_network, read_data, read_for_program
+from graphc.cli.objectives import (
+    OF_NETWORKS,
+    ObjectiveRequest,
+    objective_options,
+    refuse_objective,
+)
 from graphc.cli.options import (
-    EXISTING_FILE,
     DataFile,
     Definitions,
     Wanted,
@@ -24,25 +30,34 @@ from graphc.cli.options import (
     launch_option,
     no_cache_option,
     nodes_option,
+    parameters_option,
     precision_option,
+    program_options,
+    refuse_given,
     threads_option,
 )
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
 from graphc.driver.options import CompileOptions
 from graphc.learn.evaluate import Evaluation, evaluate_dataset
+from graphc.learn.program_loss import with_loss
+from graphc.learn.program_training import measure_program
 
 SCHEMA = 1
 
 EPILOG = """\b
 Example:
   graphc eval net.safetensors --data test.txt --features 0:64 --labels 64 --classes 10
+  graphc eval net.onnx --data test.txt --features 0:64 --labels 64 --classes 10 \\
+      --loss softmax_cross_entropy --measure classification_error
 """
 
 
 @click.command("eval", cls=Command, epilog=EPILOG, short_help="Measure a trained model on data.")
-@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @data_options
+@objective_options
 @nodes_option("What to measure, if not the criterion and evaluation nodes.")
 @backend_option
 @precision_option
@@ -50,6 +65,8 @@ Example:
 @launch_option
 @threads_option
 @definition_options
+@program_options
+@parameters_option
 @no_cache_option
 @timing_options
 @json_option
@@ -60,22 +77,36 @@ def command(
     /,
     model: Path,
     data: DataFile,
+    objective: ObjectiveRequest,
     wanted: Wanted,
     options: CompileOptions,
     definitions: Definitions,
+    parameters: Path | None,
     timing: TimingReports,
     as_json: bool,
 ) -> None:
-    """Measure MODEL on data: the average per sample of each criterion and evaluation node.
+    """Measure MODEL on data: the average per sample of each criterion and evaluation node, or of
+    a program's loss and measures.
 
-    One line for each node on stdout: its name and its average.
+    One line for each on stdout: its name and its average. MODEL may be an ONNX file, FILE.py:NAME,
+    IR (.gir), or a program that Python or `graphc train` saved.
     """
-    check_reports([timing.time_json], [model, *data.files, *definitions.macros])
-    with options.phases.measure("read the network"):
-        network = open_network(model, definitions)
-    samples = read_data(network.model, terminal, data, options, keep=False)
+    files = [model, *data.files, *definitions.macros, *([parameters] if parameters else [])]
+    check_reports([timing.time_json], files)
     start = time.perf_counter()
-    found = evaluate_dataset(network.model, samples, options, wanted.nodes)
+    with options.phases.measure("read the network"):
+        program = open_program(model, definitions, parameters=parameters)
+    if program is not None:
+        refuse_given(OF_NETWORKS, f"is for networks, {model} is a program")
+        held = with_loss(program, objective.objective())
+        samples = read_for_program(held, terminal, data, options, keep=False)
+        found = measure_program(held, samples, options)
+    else:
+        refuse_objective()
+        with options.phases.measure("read the network"):
+            network = open_network(model, definitions).model
+        samples = read_data(network_inputs(network), terminal, data, options, keep=False)
+        found = evaluate_dataset(network, samples, options, wanted.nodes)
     seconds = time.perf_counter() - start
     terminal.write(as_text(found) if not as_json else as_json_text(found, model))
     timing.make(terminal, options.phases)

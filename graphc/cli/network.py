@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from graphc import api
 from graphc.builder import GraphBuilder
+from graphc.cli.data_inputs import DataInputs, program_inputs
 from graphc.cli.options import Block, DataFile, Definitions
 from graphc.cli.stored_data import ARRAY, NAMED, read_array_columns, read_named_columns
 from graphc.cli.terminal import Terminal
@@ -23,12 +25,9 @@ from graphc.data.uci import MAX_FILE_BYTES, Columns, FeatureBlock, LabelBlock, r
 from graphc.data.uci_reader import uci
 from graphc.driver.native_rows import native_rows
 from graphc.driver.options import CompileOptions
-from graphc.learn.source import Data, is_reader
-from graphc.model.model import Model
-from graphc.ops.nodes.delays import DELAYS
-from graphc.ops.nodes.layout import display_name
-from graphc.ops.nodes.leaves import InputParams, input_type
-from graphc.runtime.sparse import sample_count
+from graphc.learn.program_training import shaped
+from graphc.learn.source import Data
+from graphc.model.program import Program
 from graphc.support.diagnostics import DiagnosticSink, fail
 from graphc.support.pipes import open_file_or_pipe
 
@@ -43,7 +42,7 @@ def open_network(path: Path, definitions: Definitions, *, seed: int = 0) -> Grap
 
 
 def read_data(
-    model: Model,
+    inputs: DataInputs,
     terminal: Terminal,
     file: DataFile,
     options: CompileOptions,
@@ -51,19 +50,16 @@ def read_data(
     *,
     keep: bool = True,
 ) -> Data:
-    """The data set for the network's inputs, in the precision of the options.
+    """The data set for these inputs, in the precision of the options.
 
     One array (samples, rows) each of a text, read by native code from the options' cache. Of a text
     larger than `IN_MEMORY_BYTES` and of other kinds of files a reader, which visits samples in
     this order; with `keep` it will be asked for more than one pass.
-
-    GraphcError `not-supported` for a network that needs sequences, which the file does not tell.
     """
-    _refuse_delays(model)
     suffix, dtype = file.data.suffix.lower(), np.dtype(options.precision.numpy)
     if suffix in NAMED:
-        return read_named_columns(model, file, order, dtype, keep=keep)
-    blocks = _blocks(model, file)
+        return read_named_columns(inputs, file, order, dtype, keep=keep)
+    blocks = _blocks(inputs, file)
     if suffix == ARRAY:
         return read_array_columns(file.data, blocks, order, dtype)
     native = native_rows(options.cache)
@@ -77,15 +73,22 @@ def read_data(
     return dict(arrays)
 
 
-def sample_total(data: Data) -> int:
-    """The samples of a data set once; 0 where only reading them tells."""
-    if is_reader(data):
-        return data.samples or 0
-    assert isinstance(data, Mapping)
-    return max(map(sample_count, data.values()), default=0)
+def read_for_program(
+    program: Program,
+    terminal: Terminal,
+    file: DataFile,
+    options: CompileOptions,
+    order: Order = IN_ORDER,
+    *,
+    keep: bool = True,
+) -> Data:
+    """As `read_data`, for a program with its loss: in its precision and in its inputs' shapes."""
+    own = replace(options, precision=program.precision)
+    inputs = program_inputs(program)
+    return shaped(program, read_data(inputs, terminal, file, own, order, keep=keep))
 
 
-def _blocks(model: Model, file: DataFile) -> list[FeatureBlock | LabelBlock]:
+def _blocks(inputs: DataInputs, file: DataFile) -> list[FeatureBlock | LabelBlock]:
     """The columns that options name."""
     if not file.features:
         raise click.UsageError("Missing option '--features'.")
@@ -95,15 +98,15 @@ def _blocks(model: Model, file: DataFile) -> list[FeatureBlock | LabelBlock]:
         classes, classes_from = len(mapping), f"--label-mapping {file.label_mapping}"
     blocks: list[FeatureBlock | LabelBlock] = []
     for block in file.features:
-        name = _input_name(model, block, "feature", "--features")
-        blocks.append(FeatureBlock(name, _columns(model, name, block, "--features")))
+        name = _input_name(inputs, block, "feature", "--features")
+        blocks.append(FeatureBlock(name, _columns(inputs, name, block, "--features")))
     for block in file.labels:
-        name = _input_name(model, block, "label", "--labels")
+        name = _input_name(inputs, block, "label", "--labels")
         if classes is not None:
-            _require_classes(model, name, classes, classes_from)
+            _require_classes(inputs, name, classes, classes_from)
             blocks.append(LabelBlock(name, Columns(block.start, block.dim or 1), classes, mapping))
         else:
-            columns = _columns(model, name, block, "--labels")
+            columns = _columns(inputs, name, block, "--labels")
             blocks.append(LabelBlock(name, columns, columns.dim, kind="regression"))
     return blocks
 
@@ -123,54 +126,36 @@ def _opened(data: Path, terminal: Terminal) -> Generator[tuple[BinaryIO, int | N
         raise fail("file", f"cannot read standard input: {error.strerror}") from error
 
 
-def _refuse_delays(model: Model) -> None:
-    for op in model.graph.block:
-        if op.opdef in DELAYS:
-            raise fail(
-                "not-supported",
-                f"{display_name(op.opdef)} `{op.result.name}` looks along time, but lines of a "
-                "data file are samples of no sequence: train and measure such a network from "
-                "Python, with lists of sequences",
-                op.location.span,
-            )
-
-
-def _input_name(model: Model, block: Block, tag: str, option: str) -> str:
+def _input_name(inputs: DataInputs, block: Block, tag: str, option: str) -> str:
     """The input that a block is for: the one it names, or the only one with this tag."""
     if block.name is not None:
-        op = model.find(block.name)
-        if op is None or not isinstance(op.params, InputParams):
-            raise click.UsageError(f"{option}: the network has no input {block.name!r}")
-        return op.result.name or ""
-    names = model.tagged(tag)
+        name = inputs.named(block.name)
+        if name is None:
+            raise click.UsageError(f"{option}: the {inputs.noun} has no input {block.name!r}")
+        return name
+    names = inputs.features if tag == "feature" else inputs.labels
     if len(names) != 1:
         raise fail(
             "missing-node",
-            f"{option} without a name requires one {tag} node in the network, got "
+            f"{option} without a name requires one {tag} {_NODES[inputs.noun]}, got "
             f"{', '.join(names) or 'none'}",
         )
     return names[0]
 
 
-def _columns(model: Model, name: str, block: Block, option: str) -> Columns:
+_NODES = {"network": "node in the network", "program": "input of the program"}
+
+
+def _columns(inputs: DataInputs, name: str, block: Block, option: str) -> Columns:
     """The columns of an input, as many as it has rows; a usage error for other numbers of them."""
-    rows = _rows(model, name)
+    rows = inputs.widths[name]
     if block.dim not in (None, rows):
         place = f"{option} {block.start}:{block.dim}"
         raise click.UsageError(f"{place}: `{name}` requires {rows} columns, got {block.dim}")
     return Columns(block.start, rows)
 
 
-def _require_classes(model: Model, name: str, classes: int, said_by: str) -> None:
-    rows = _rows(model, name)
+def _require_classes(inputs: DataInputs, name: str, classes: int, said_by: str) -> None:
+    rows = inputs.widths[name]
     if classes != rows:
         raise click.UsageError(f"{said_by}: `{name}` requires {rows} classes, got {classes}")
-
-
-def _rows(model: Model, name: str) -> int:
-    op = model.find(name)
-    assert op is not None
-    assert isinstance(op.params, InputParams)
-    rows = input_type(op.params).rows
-    assert rows is not None
-    return rows

@@ -305,7 +305,7 @@ parameters_option = click.option(
     "--parameters",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="The model (.safetensors, .ndl) with the parameters of a MODEL that is IR.",
+    help="A model (.safetensors, .ndl) whose parameters a MODEL that is a program takes, or IR.",
 )
 
 

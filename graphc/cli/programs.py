@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import runpy
 import traceback
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
+import numpy as np
 
 from graphc.cli.network import open_network
 from graphc.cli.options import FIXED_IN_IR, FIXED_IN_PROGRAM, Definitions, refuse_given
@@ -39,8 +42,17 @@ class ModelPath(click.Path):
 MODEL_FILE = ModelPath(exists=True, dir_okay=False, path_type=Path)
 
 
-def open_program(path: Path, definitions: Definitions) -> Program | None:
+def open_program(
+    path: Path,
+    definitions: Definitions,
+    *,
+    parameters: Path | None = None,
+    taken: Sequence[str] = (),
+) -> Program | None:
     """The program that MODEL names; None where it is a network.
+
+    parameters  a model whose parameters it takes, to which `definitions` belong then
+    taken       options, by their names in Python, that this command has for programs too
 
     A Python file is run, as `python FILE.py` runs it, but for its `__name__`.
     """
@@ -49,31 +61,53 @@ def open_program(path: Path, definitions: Definitions) -> Program | None:
     if reader is None:
         refuse_given(("dims", "fixed"), f"is for ONNX files, got {path}")
     if found is None and reader is None and path.suffix != SUFFIX and not holds_program(path):
+        if parameters is not None:
+            message = f"--parameters is for a MODEL that is a program or IR (.gir), got {path}"
+            raise click.UsageError(message)
         return None
-    if definitions.macros or definitions.defines:
+    if parameters is None and (definitions.macros or definitions.defines):
         raise click.UsageError(f"--define and --macros are for NDL, {path} is a program")
     is_written = found is None and path.suffix == SUFFIX
     fixed = FIXED_IN_IR if is_written else FIXED_IN_PROGRAM
     kind = "IR" if is_written else "a program"
-    refuse_given(fixed, f"cannot be given with {kind}: {path} says it")
+    refused = [name for name in fixed if name not in taken]
+    refuse_given(refused, f"cannot be given with {kind}: {path} says it")
     if reader is not None:
         bounds, sizes, values = definitions.bounds, definitions.sizes, dict(definitions.fixed)
-        return reader.load_program(path, bounds=bounds, sizes=sizes, values=values)
-    if found is not None:
-        return _of_python(Path(found["file"]), found["name"])
-    return read_function(path) if is_written else read_program(path)
+        program = reader.load_program(path, bounds=bounds, sizes=sizes, values=values)
+    elif found is not None:
+        program = _of_python(Path(found["file"]), found["name"])
+    else:
+        program = read_function(path) if is_written else read_program(path)
+    return program if parameters is None else _with_parameters(program, parameters, definitions)
 
 
-def open_given(path: Path, definitions: Definitions, parameters: Path | None) -> Program | None:
-    """As `open_program`; of IR with the parameters of the network in a file."""
-    if parameters is None:
-        return open_program(path, definitions)
-    if path.suffix != SUFFIX:
-        raise click.UsageError("--parameters is for a MODEL that is IR (.gir)")
-    refuse_given(FIXED_IN_IR, f"cannot be given with IR: {path} says it")
-    network = open_network(parameters, definitions).model
-    prepare(network)
-    return read_function(path, network)
+def _with_parameters(program: Program, path: Path, definitions: Definitions) -> Program:
+    """The program with those of its parameters that the model in `path` has as they are there.
+
+    GraphcError `missing-node` where it has none of them, `shape-mismatch` for other sizes.
+    """
+    if holds_program(path):
+        found = read_program(path).values
+    else:
+        network = open_network(path, definitions).model
+        prepare(network)
+        found = network.values_in(program.precision)
+    values = dict(program.values)
+    roles = zip(program.function.arguments, program.function.roles, strict=True)
+    wanted = {a.name or "": a.tensor for a, role in roles if role == "parameter"}
+    if wanted and not wanted.keys() & found.keys():
+        message = f"{path} has none of the parameters {', '.join(wanted)}"
+        raise fail("missing-node", f"{message}, it has {', '.join(sorted(found)) or 'none'}")
+    for name, type in wanted.items():
+        if name not in found:
+            continue
+        if found[name].shape != type.dims:
+            size, came = ("x".join(map(str, dims)) for dims in (type.dims, found[name].shape))
+            message = f"the parameter `{name}` requires {size} elements, got {came}"
+            raise fail("shape-mismatch", f"{message} in {path}")
+        values[name] = np.array(found[name], type.dtype.numpy, order="C")
+    return replace(program, values=values)
 
 
 def _of_python(path: Path, name: str) -> Program:

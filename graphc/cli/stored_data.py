@@ -1,18 +1,19 @@
 """Data sets that are no text, as the command line names them: `.npy`, `.npz`, Parquet and Arrow.
 
 A `.npy` file holds one array, whose columns are named as those of a text are. In the others columns
-have names: those of the network's inputs. One column for an input of several rows holds class
+have names: those of the inputs. One column for an input of several rows holds class
 numbers, or texts with a label mapping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 import numpy as np
 
+from graphc.cli.data_inputs import DataInputs
 from graphc.cli.options import DataFile
 from graphc.data.archives import map_npy, open_npz
 from graphc.data.array_reader import from_arrays
@@ -21,8 +22,6 @@ from graphc.data.labels import read_label_mapping
 from graphc.data.order import Order
 from graphc.data.reader import Reader
 from graphc.data.uci import FeatureBlock, LabelBlock
-from graphc.model.model import Model
-from graphc.ops.nodes.leaves import InputParams, input_type
 from graphc.support.diagnostics import fail
 
 ARRAY, ARCHIVE = ".npy", ".npz"
@@ -54,23 +53,23 @@ def read_array_columns(
 
 
 def read_named_columns(
-    model: Model, file: DataFile, order: Order, dtype: np.dtype, *, keep: bool
+    inputs: DataInputs, file: DataFile, order: Order, dtype: np.dtype, *, keep: bool
 ) -> Reader:
-    """The columns of a file that have the names of the network's inputs."""
+    """The columns of a file that have the names of the inputs."""
     if file.features or file.labels or file.classes is not None:
         raise click.UsageError(
             f"--features, --labels and --classes are for text and .npy: the columns of "
-            f"{file.data} have the names of the network's inputs"
+            f"{file.data} have the names of the {inputs.noun}'s inputs"
         )
     if file.data.suffix.lower() == ARCHIVE:
-        return _archive(model, file, order, dtype)
-    return _table(model, file, order, dtype, keep=keep)
+        return _archive(inputs, file, order, dtype)
+    return _table(inputs, file, order, dtype, keep=keep)
 
 
-def _archive(model: Model, file: DataFile, order: Order, dtype: np.dtype) -> Reader:
+def _archive(inputs: DataInputs, file: DataFile, order: Order, dtype: np.dtype) -> Reader:
     if file.label_mapping is not None:
         raise click.UsageError("--label-mapping is for texts; an .npz file has class numbers")
-    found, rows = open_npz(file.data), _input_rows(model)
+    found, rows = open_npz(file.data), inputs.widths
     arrays = {name: array for name, array in found.items() if name in rows}
     if not arrays:
         raise _no_input(rows, list(found), file.data)
@@ -79,12 +78,14 @@ def _archive(model: Model, file: DataFile, order: Order, dtype: np.dtype) -> Rea
     return from_arrays(arrays, classes=classes, order=order, dtype=dtype)
 
 
-def _table(model: Model, file: DataFile, order: Order, dtype: np.dtype, *, keep: bool) -> Reader:
-    rows = _input_rows(model)
+def _table(
+    inputs: DataInputs, file: DataFile, order: Order, dtype: np.dtype, *, keep: bool
+) -> Reader:
+    rows = inputs.widths
     columns = {name: name for name in rows}
     mappings: dict[str, tuple[str, ...]] = {}
     if file.label_mapping is not None:
-        labels = [name for name in model.tagged("label") if name in rows]
+        labels = [name for name in inputs.labels if name in rows]
         mappings = dict.fromkeys(labels, read_label_mapping(file.label_mapping))
     plain = arrow(file.data, columns, mappings=mappings, order=order, dtype=dtype, keep=keep)
     narrow = {n for n, column in plain.schema.items() if column.width == 1 and n not in mappings}
@@ -101,16 +102,7 @@ def _table(model: Model, file: DataFile, order: Order, dtype: np.dtype, *, keep:
     )
 
 
-def _input_rows(model: Model) -> dict[str, int]:
-    """The rows of each input."""
-    rows: dict[str, int] = {}
-    for op in model.graph.block:
-        if isinstance(op.params, InputParams) and op.result.name:
-            rows[op.result.name] = input_type(op.params).rows or 0
-    return rows
-
-
-def _no_input(rows: dict[str, int], found: Sequence[str], path: Path) -> Exception:
+def _no_input(rows: Mapping[str, int], found: Sequence[str], path: Path) -> Exception:
     wanted, got = (", ".join(f"`{name}`" for name in names) for names in (rows, found))
     message = f"arrays with the names of the inputs {wanted} are required"
     return fail("input", f"{message}, {path} has {got}")

@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.controls import ControlRequest, control_options
+from graphc.cli.data_inputs import network_inputs
 from graphc.cli.interrupts import StopRequest, stop_requests
 from graphc.cli.learners import LearnerRequest, learner_options
-from graphc.cli.network import open_network, read_data, sample_total
+from graphc.cli.network import open_network, read_data, read_for_program
+from graphc.cli.objectives import (
+    OF_NETWORKS,
+    ObjectiveRequest,
+    objective_options,
+    refuse_objective,
+    trained_option,
+)
 from graphc.cli.options import (
-    EXISTING_FILE,
     DataFile,
     Definitions,
     backend_option,
@@ -28,12 +36,16 @@ from graphc.cli.options import (
     json_option,
     launch_option,
     no_cache_option,
+    parameters_option,
     precision_option,
+    program_options,
+    refuse_given,
     require_writable,
     stack,
     threads_option,
 )
 from graphc.cli.profiling import ProfileReports, profile_options
+from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.report import TrainingReport
 from graphc.cli.schedules import ScheduleType
 from graphc.cli.terminal import Terminal, common_options
@@ -42,13 +54,14 @@ from graphc.data.order import Order
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.learn.learner import Learner
 from graphc.learn.loop import run_training
+from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import DEFAULT_DROPOUT, TrainingPlan
+from graphc.learn.program_training import ProgramTrainee
 from graphc.learn.records import EpochRecord, EpochStart, Progress
 from graphc.learn.schedule import Schedule
-from graphc.learn.source import Data
-from graphc.learn.step import training_outputs
+from graphc.learn.source import Data, samples_of
+from graphc.learn.trainee import Trainee
 from graphc.learn.training import Extras
-from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError
 from graphc.support.memory import peak_resident_bytes
 
@@ -59,6 +72,10 @@ EPILOG = """\b
 Example:
   graphc train net.ndl --data train.txt --features 0:64 --labels 64 --classes 10 \\
       --epochs 30 --minibatch 32 --learning-rate 1.0 --momentum 0.9 -o net.safetensors
+
+  graphc train net.onnx --data train.txt --features 0:64 --labels 64 --classes 10 \\
+      --loss softmax_cross_entropy --measure classification_error \\
+      --learning-rate 0.1 -o tuned.safetensors
 
 Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in the first epoch,
 0.2 in the next twenty, then 0.1. Most numbers of learners may be such lists too; docs/learners.md
@@ -152,8 +169,10 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 
 
 @click.command(cls=Command, epilog=EPILOG, short_help="Train a network on data and save the model.")
-@click.argument("model", type=EXISTING_FILE, metavar="MODEL")
+@click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @data_options
+@objective_options
+@trained_option
 @training_options
 @learner_options
 @control_options
@@ -172,6 +191,8 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @launch_option
 @threads_option
 @definition_options
+@program_options
+@parameters_option
 @no_cache_option
 @timing_options
 @profile_options
@@ -183,45 +204,47 @@ def command(
     /,
     model: Path,
     data: DataFile,
+    objective: ObjectiveRequest,
     training: TrainingRequest,
     learner: LearnerRequest,
     control: ControlRequest,
     output: Path,
     options: CompileOptions,
     definitions: Definitions,
+    parameters: Path | None,
     timing: TimingReports,
     profiling: ProfileReports,
     as_json: bool,
 ) -> int:
-    """Train MODEL, a network (.ndl) or a model to train further (.safetensors).
+    """Train MODEL, a network (.ndl) or a model to train further (.safetensors), or a program: an
+    ONNX file, FILE.py:NAME, or IR (.gir) with its --parameters.
 
     Mean and variance nodes are computed over the data first. Loss and error are printed for each
     epoch on stderr; with --json the record of all epochs goes to stdout.
     """
     plan = training.plan(learner.made())
     plan = replace(plan, epoch_size=control.epoch_size, control=control.controls())
-    files = [model, *data.files, output, *definitions.macros]
+    files = [model, *data.files, output, *definitions.macros, *([parameters] if parameters else [])]
     check_reports([control.checkpoint], files)
     check_reports([timing.time_json, *profiling.files], [*files, *control.files])
     options = replace(options, profile=profiling.profile())
     require_writable(output)
-    with options.phases.measure("read the network"):
-        network = open_network(model, definitions, seed=plan.seed).model
+    opened = _opened(model, definitions, parameters, objective, plan, options)
     order = Order("auto" if plan.shuffle else None, plan.seed)
-    samples = read_data(network, terminal, data, options, order)
+    samples = opened.read(terminal, data, options, order)
     validation = None
     if control.validation is not None:
         other = replace(data, data=control.validation)
-        validation = read_data(network, terminal, other, options)
+        validation = opened.read(terminal, other, options)
     extras = Extras(validation, control.checkpoints(), control.adaptation())
-    epoch_samples = plan.epoch_size or sample_total(samples)
-    nodes = training_outputs(network, plan.criterion)
+    epoch_samples = plan.epoch_size or samples_of(samples) or 0
+    nodes = opened.trainee.outputs(plan.criterion)
     report = TrainingReport(
         terminal, plan.epochs, epoch_samples, nodes, has_validation=validation is not None
     )
     start = time.perf_counter()
     with stop_requests(terminal) as stop:
-        job = TrainingJob(network, samples, plan, options, extras, output)
+        job = TrainingJob(opened, samples, plan, options, extras, output)
         records = job.train_and_save(report, stop)
         report.finish(records, time.perf_counter() - start, output)
         if stop and control.checkpoint is not None:
@@ -234,10 +257,40 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """What is trained, what reads its data, and what writes its model file."""
+
+    trainee: Trainee
+    read: Callable[..., Data]
+    save: Callable[[Path], None]
+
+
+def _opened(
+    model: Path,
+    definitions: Definitions,
+    parameters: Path | None,
+    objective: ObjectiveRequest,
+    plan: TrainingPlan,
+    options: CompileOptions,
+) -> Opened:
+    """The network or program of the command line. GraphcError for one that cannot be trained so."""
+    with options.phases.measure("read the network"):
+        program = open_program(model, definitions, parameters=parameters, taken=("minibatch",))
+        if program is None:
+            refuse_objective()
+            network = open_network(model, definitions, seed=plan.seed).model
+            read = partial(read_data, network_inputs(network))
+            return Opened(NetworkTrainee(network), read, network.save)
+        refuse_given(OF_NETWORKS, f"is for networks, {model} is a program")
+        trainee = ProgramTrainee(program, objective.objective())
+        return Opened(trainee, partial(read_for_program, trainee.program), program.save)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     """A training and the file that its model goes to."""
 
-    model: Model
+    opened: Opened
     data: Data
     plan: TrainingPlan
     options: CompileOptions
@@ -272,15 +325,20 @@ class TrainingJob:
         try:
             with report:
                 records = run_training(
-                    self.model, self.data, self.plan, self.options, progress, self.extras
+                    self.opened.trainee,
+                    self.data,
+                    self.plan,
+                    self.options,
+                    progress,
+                    self.extras,
                 )
         except GraphcError as error:
             if finished and error.diagnostics[0].slug in ("not-a-number", "file"):
-                self.model.save(self.output)
+                self.opened.save(self.output)
                 said = f"saved the parameters of epoch {finished} to {self.output}"
                 report.terminal.message(said)
             raise
-        self.model.save(self.output)
+        self.opened.save(self.output)
         return records
 
 

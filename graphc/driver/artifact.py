@@ -22,6 +22,7 @@ from graphc.artifacts.header import (
     check_name,
     exported_symbols,
     header_text,
+    state_symbols,
     thread_symbols,
 )
 from graphc.artifacts.link import Compiler, compile_source, link_shared, require_compiler
@@ -59,17 +60,37 @@ from graphc.runtime.signature import Signature, info_json
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import move_into_place, staged, temporary_folder
 
-Source = Model | Program
-"""What files are made of."""
-
 OBJECT = "obj"
 """What programs and libraries are linked of."""
 HOST = "host"
 """And of those for a GPU: C, which is compiled first."""
 
 
+@dataclass(frozen=True)
+class Step:
+    """A training step (`learn/step_files.py` makes it).
+
+    lower    the function for a backend, or with False its tensor operations
+    values   of its parameters, where they stand before the first step
+    numbers  of the learner for a whole minibatch, by name
+    """
+
+    lower: Callable[[CompileOptions, bool], Lowered]
+    values: Callable[[], Mapping[str, np.ndarray]]
+    numbers: Mapping[str, float]
+
+
+Source = Model | Program | Step
+"""What files are made of."""
+
+STEP_KINDS = ("so", "header", OBJECT, "c", "ll", "asm", "ir")
+"""What is made of training steps: what has a C interface, which is given the memory of the state.
+Others read data, or are for a GPU, whose memory the caller does not see."""
+
+
 def _header(_function: Function, signature: Signature, request: EmitRequest) -> bytes:
-    return header_text(signature, info=request.info).encode("utf-8")
+    text = header_text(signature, info=request.info, numbers=request.numbers)
+    return text.encode("utf-8")
 
 
 def _linked(suffix: str, summary: str) -> FileKind:
@@ -204,6 +225,7 @@ def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> d
     written. Until everything is made, nothing is in its place.
     """
     paths = request.paths()
+    _require_step_kinds(source, list(paths), request.target)
     compiler = require_compiler() if any(kind_in(kind).linked_of for kind in paths) else None
     made, native = contents(source, list(paths), request, options)
     with temporary_folder(request.out) as folder, ExitStack() as open_files:
@@ -304,6 +326,7 @@ class Prepared:
         made = place / out.name
         if kind == "so":
             exports = exported_symbols(self.signature.name) + thread_symbols(self.signature)
+            exports += state_symbols(self.signature)
             link_shared([object_file], made, exports=exports, compiler=compiler)
         else:
             info = self.request.info
@@ -363,6 +386,29 @@ def _of_program(
     return lowered, frozen_values(program, lowered.signature, _here(options))
 
 
+def _require_step_kinds(source: Source, kinds: Sequence[str], target: str) -> None:
+    """GraphcError `not-supported` for files of a training step that there are not."""
+    if not isinstance(source, Step):
+        return
+    for kind in kinds:
+        if kind.partition("@")[0] not in STEP_KINDS or target.startswith("sm_"):
+            what = f"`{kind}`" if not target.startswith("sm_") else f"`{kind}` for {target}"
+            made = ", ".join(STEP_KINDS)
+            message = f"of a training step these are made, for processors: {made}; got {what}"
+            raise fail("not-supported", message)
+
+
+def _of_step(step: Step, options: CompileOptions) -> tuple[Lowered, dict[str, np.ndarray]]:
+    """A training step for a backend, and the values of its parameters: none is frozen."""
+    lowered = step.lower(replace(options, freeze=False), True)
+    if sparse := [s.name for s in lowered.signature.sparse]:
+        message = (
+            f"a file takes arrays of one dimension of samples, `{sparse[0]}` is a sparse input"
+        )
+        raise fail("not-supported", message)
+    return lowered, parameter_arrays(lowered.signature, step.values())
+
+
 def prepare_emission(
     source: Source, backend: str, request: ArtifactRequest, options: CompileOptions
 ) -> Prepared:
@@ -370,11 +416,14 @@ def prepare_emission(
     used = BACKENDS[backend]()
     options = replace(options, backend=backend, freeze=True, target=request.target)
     check_machine(options)
-    lowered, parameters = (
-        _of_program(source, request, options)
-        if isinstance(source, Program)
-        else _of_model(source, request, options)
-    )
+    numbers: Mapping[str, float] = {}
+    if isinstance(source, Step):
+        lowered, parameters = _of_step(source, options)
+        numbers = source.numbers
+    elif isinstance(source, Program):
+        lowered, parameters = _of_program(source, request, options)
+    else:
+        lowered, parameters = _of_model(source, request, options)
     name = request.name or artifact_name(request.out)
     is_split = lowered.signature.is_split and used.has_threads(request.target)
     signature = replace(lowered.signature, name=name, is_split=is_split)
@@ -385,7 +434,7 @@ def prepare_emission(
         isa=isa,
         content_hash=content_hash(lowered, parameters, isa, request.version),
     )
-    emission = EmitRequest(name, parameters, info, request.target, options.phases)
+    emission = EmitRequest(name, parameters, info, request.target, options.phases, numbers)
     return Prepared(used, lowered, signature, emission, options.cache)
 
 
@@ -405,6 +454,8 @@ def content_hash(
 def _ir_text(source: Source, request: ArtifactRequest, options: CompileOptions) -> bytes:
     """The tensor level, optimised: no backend asks for further passes. Of what somebody wrote: that
     itself."""
+    if isinstance(source, Step):
+        return print_module(source.lower(options, False).module).encode("utf-8")
     if isinstance(source, Program):
         return print_module(optimised(source, options)).encode("utf-8")
     model = source

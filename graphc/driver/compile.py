@@ -40,6 +40,7 @@ from graphc.ops.nodes.sequence_columns import (
 )
 from graphc.passes.expand_nodes import MAIN, ExpandNodes, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
+from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.seldom import SeldomInputs
 from graphc.runtime.signature import (
@@ -82,7 +83,9 @@ def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> L
     function.launch = options.launch
     signature = make_signature(module, function)
     sparse, tables = _sparse_inputs(model, function), sequence_tables(function, signature)
-    signature = replace(signature, sparse=sparse, sequences=tables)
+    signature = replace(
+        signature, sparse=sparse, sequences=tables, labels=_labels(model, signature)
+    )
     return Lowered(module, function, signature, records)
 
 
@@ -95,10 +98,17 @@ def sequence_tables(function: Function, signature: Signature) -> SequenceTables 
 
 
 def all_passes(passes: Sequence[Pass], options: CompileOptions) -> list[Pass]:
-    """These passes, and then those that the backend needs."""
+    """These passes, and then those that the backend needs.
+
+    On a GPU products stay apart: its kernels take whole arrays, so that each part of a product
+    would be moved by a launch of its own, and products that share a factor run side by side.
+    """
     if BACKENDS[options.backend]().stage != "kernels":
         return list(passes)
-    return [*passes, *pipelines.kernels(machine_of(options), freeze=options.freeze)]
+    machine = machine_of(options)
+    if isinstance(machine, GpuMachine):
+        passes = [p for p in passes if not isinstance(p, MergeProducts)]
+    return [*passes, *pipelines.kernels(machine, freeze=options.freeze)]
 
 
 def machine_of(options: CompileOptions) -> AnyMachine | None:
@@ -126,6 +136,13 @@ def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
     nodes = [op for op in model.graph.block if op.opdef is SPARSE_INPUT]
     inputs = [SparseInput(op.result.name or "", node_type(op).rows or 0) for op in nodes]
     return tuple(s for s in inputs if function.argument(s.indices) is not None)
+
+
+def _labels(model: Model, signature: Signature) -> tuple[str, ...]:
+    """The inputs of one-hot rows that the function takes: those with the tag, of several rows."""
+    tagged = model.tagged("label")
+    inputs = [a for a in signature.with_role("input") if a.name in tagged]
+    return tuple(a.name for a in inputs if isinstance(a.shape[-1], int) and a.shape[-1] > 1)
 
 
 def run_passes(
@@ -352,7 +369,8 @@ def evaluation_passes(
     if options.seldom and bounds.time:
         raise fail("not-supported", "seldom= is for inputs of samples, this network has sequences")
     passes = pipelines.evaluation(
-        names, wanted, options.precision, bounds, options.recompute, options.contraction
+        *(names, wanted, options.precision, bounds, options.recompute, options.contraction),
+        freeze=options.freeze,
     )
     return [*passes, *pipelines.early_parts(options.part, options.seldom, freeze=options.freeze)]
 

@@ -17,12 +17,13 @@ from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
 from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.split_early import SplitEarly
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.transpose_parameters import TransposeParameters
 
-SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,simplify"
+SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,choose-layout,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
 ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLEAN}'
@@ -104,9 +105,15 @@ def evaluation(
     bounds: Bounds,
     recompute: Recompute = "auto",
     contraction: ContractionMode = "fma",
+    *,
+    freeze: bool = False,
 ) -> list[Pass]:
-    """Compute `outputs`, and the gradients of the first one's sum."""
+    """Compute `outputs`, and the gradients of the first one's sum.
+
+    freeze  the parameters never change
+    """
     passes = expansion(outputs, dtype, bounds, recompute if gradients else "auto")
+    passes.append(MergeProducts(tuple(gradients), freeze))
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
     return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
@@ -156,9 +163,12 @@ def array_training(
     contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """From tensor operations that compute a criterion to those of a training step."""
-    gradients = SynthesizeGradient(criterion, tuple(trained), recompute)
+    gradients = [
+        MergeProducts(tuple(trained)),
+        SynthesizeGradient(criterion, tuple(trained), recompute),
+    ]
     # After simplifying it shows which gradients are sums of lookups.
-    return [gradients, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
+    return [*gradients, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
 
 
 def training_gradients(
@@ -173,8 +183,9 @@ def training_gradients(
 ) -> list[Pass]:
     """What a training step computes before its update: `outputs`, the first one's gradients."""
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
+    merge = MergeProducts(tuple(trained))
     gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
-    passes: list[Pass] = [InferShapes(), expand, gradients]
+    passes: list[Pass] = [InferShapes(), expand, merge, gradients]
     return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
 
 

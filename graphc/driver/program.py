@@ -38,8 +38,10 @@ from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.runtime.executable import Executable
+from graphc.runtime.residency import come_home
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import fail, suggestion
@@ -86,7 +88,9 @@ def bind_program(
 
     A call beyond the bound of a dim compiles again, for a larger one. Raises GraphcError.
     """
-    held = with_results(program.frozen() if options.freeze else program, outputs)
+    # Without open sizes there is no second compilation that would need the values as they are now.
+    keeps = options.freeze and len(program.module.dims) > 0
+    held = with_results(program.frozen() if keeps else program, outputs)
     embedded: dict[str, np.ndarray] = {}
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
@@ -94,13 +98,24 @@ def bind_program(
         passes = program_passes(wider, options, gradients)
         function, signature = compile_program(wider, passes, options)
         if options.freeze:
-            embedded.update(frozen_values(wider, signature, options, gradients))
+            found = frozen_values(wider, signature, options, gradients)
+            embedded.update(found if keeps else _apart(found, program))
         return function, replace(signature, gives_numbers=wider.is_written)
 
     function, signature = compiled({})
     values = embedded if options.freeze else held.values
     threads = thread_count(options.threads)
     return Executable(function, signature, values, recompile=compiled, threads=threads)
+
+
+def _apart(values: Mapping[str, np.ndarray], program: Program) -> dict[str, np.ndarray]:
+    """The arrays, none of them in memory of the program's parameters."""
+    own = [*program.values.values()]
+
+    def is_own(array: np.ndarray) -> bool:
+        return any(np.may_share_memory(array, other) for other in own)
+
+    return {name: array.copy() if is_own(array) else array for name, array in values.items()}
 
 
 def read_module(path: Path) -> Module:
@@ -171,7 +186,7 @@ def tensor_passes(
     program: Program, options: CompileOptions, gradients: Sequence[str] = ()
 ) -> list[Pass]:
     """From what was traced to the optimised tensor level, with gradients of the first result."""
-    passes: list[Pass] = []
+    passes: list[Pass] = [MergeProducts(tuple(gradients), options.freeze)]
     if gradients:
         first = program.function.results[0].name
         passes.append(SynthesizeGradient(first, tuple(gradients), options.recompute))
@@ -187,6 +202,7 @@ def frozen_values(
 ) -> dict[str, np.ndarray]:
     """The parameters' values as a function of `program_passes` takes them, with what it takes of
     what depends on frozen parameters alone, which is computed here."""
+    come_home(program.values.values())
     values = dict(program.parameters)
     if not signature.model_names <= values.keys():
         own = replace(options, part="frozen")

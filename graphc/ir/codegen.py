@@ -119,6 +119,14 @@ class WindowProduct:
     role: Role
 
 
+@dataclass(frozen=True)
+class ChannelProduct:
+    """A part of a depthwise convolution; `ops.depthwise.depthwise_shape` says what the settings
+    mean."""
+
+    role: Role
+
+
 Folding = Literal["fold", "max_grad", "sum_grad"]
 """A fold of windows, the slope of an extreme of theirs, or that of their sum."""
 
@@ -196,6 +204,7 @@ Category = (
     | Copy
     | Contraction
     | WindowProduct
+    | ChannelProduct
     | WindowReduction
     | IndexedSum
     | Selection

@@ -91,9 +91,9 @@ class OpDef:
     expand_sequences  node ops whose columns look at other columns: as `expand`, where columns are
                  steps of sequences, with their layout in place of the element type
                  (ops/nodes/sequence_columns.py)
-    zero_in_gaps  node ops, and what they follow from: numbers of operands that could overflow where
-                 a gap between sequences lies, which are taken as 0 there: 0 times infinity would
-                 reach a gradient as nan
+    gap_values   node ops, and what they follow from: of each operand the value that is taken for it
+                 where a gap between sequences lies, None as it is. Whatever stands in a gap could
+                 overflow or be divided by, and 0 times infinity would reach a gradient as nan
     refine       node ops: operand types -> what they say about each operand's unknown sizes
     region_types structured ops: (regions, params) -> result types, in place of what `infer` returns
     check        rules beyond types (regions); yields messages
@@ -126,7 +126,7 @@ class OpDef:
     expand_training: ExpandRule | None = None
     draw: ExpandRule | None = None
     expand_sequences: ExpandRule | None = None
-    zero_in_gaps: tuple[int, ...] = ()
+    gap_values: tuple[float | None, ...] = ()
     refine: RefineRule | None = None
     region_types: RegionTypes | None = None
     check: CheckRule | None = None

@@ -21,6 +21,7 @@ class Machine(Params):
     slow_denormals  instructions that take or give denormals take many cycles more
     dots_bf16      products of two pairs of bf16 are added to a sum of f32 by one instruction
     has_scalef     a vector times powers of two, rounded once, is one instruction
+    has_amx        registers of 16 x 16 sums, and products of pairs of bf16 for them
     """
 
     vector_bits: int
@@ -32,6 +33,7 @@ class Machine(Params):
     slow_denormals: bool = True
     dots_bf16: bool = False
     has_scalef: bool = False
+    has_amx: bool = False
 
     def lanes(self, dtype: DType) -> int:
         """Elements of a float or integer type in one vector register."""
@@ -43,6 +45,8 @@ class Machine(Params):
             return f"vector_bits of 128, 256 or 512, got {self.vector_bits}"
         if self.dots_bf16 and not self.masks_memory:
             return "masks_memory of a machine that dots_bf16"
+        if self.has_amx and not (self.dots_bf16 and self.vector_bits == 512):
+            return "dots_bf16 and vector_bits of 512 of a machine that has_amx"
         if not 8 <= self.registers <= 128:
             return f"8 to 128 registers, got {self.registers}"
         if not 4096 <= self.l1 <= self.l2 <= 1 << 32:
@@ -110,6 +114,17 @@ MACHINES: Mapping[str, Machine] = {
     "x86-64-v2": _X86,
     "x86-64-v3": Machine(256, has_fma=True, masks_memory=True),
     "x86-64-v4": Machine(512, has_fma=True, masks_memory=True, registers=32, has_scalef=True),
+    "sapphirerapids": Machine(
+        512,
+        has_fma=True,
+        masks_memory=True,
+        registers=32,
+        l1=49152,
+        l2=2097152,
+        dots_bf16=True,
+        has_scalef=True,
+        has_amx=True,
+    ),
     "aarch64": Machine(128, has_fma=True, masks_memory=False, registers=32, slow_denormals=False),
 }
 """By the name of the instruction set, with the caches that most of them have at least."""

@@ -28,39 +28,66 @@ from graphc.ir.dims import (
     bound_of as bound_of,
 )
 from graphc.support.diagnostics import InternalError
+from graphc.support.element_types import NUMPY_DTYPES
 
 
 class DType(Enum):
-    """Element types; the value is the name in the text form."""
+    """Element types; the value is the name in the text form.
+
+    Operations compute with the first five. The others lie in memory, are moved and converted, and
+    computed with as elements of their type `computed` (docs/numerics.md).
+    """
 
     F32 = "f32"
     F64 = "f64"
     I32 = "i32"
     I64 = "i64"
     I1 = "i1"
+    F16 = "f16"
+    BF16 = "bf16"
+    I8 = "i8"
+    I16 = "i16"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
 
     @property
     def numpy(self) -> np.dtype:
-        return _NUMPY[self]
+        """numpy's type; of bf16, which it lacks, a record with the two bytes of a number."""
+        return NUMPY_DTYPES[self.value]
 
     @property
     def itemsize(self) -> int:
-        return _NUMPY[self].itemsize
+        return self.numpy.itemsize
 
     @property
     def is_float(self) -> bool:
-        return self in (DType.F32, DType.F64)
+        return self in (DType.F32, DType.F64, DType.F16, DType.BF16)
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self in (DType.U8, DType.U16, DType.U32, DType.U64)
+
+    @property
+    def computed(self) -> DType:
+        """What elements of this type are computed with as: it holds all of their numbers, and of
+        u64 the bits."""
+        return _COMPUTED.get(self, self)
 
     def __str__(self) -> str:
         return self.value
 
 
-_NUMPY = {
-    DType.F32: np.dtype(np.float32),
-    DType.F64: np.dtype(np.float64),
-    DType.I32: np.dtype(np.int32),
-    DType.I64: np.dtype(np.int64),
-    DType.I1: np.dtype(np.bool_),
+_COMPUTED = {
+    DType.F16: DType.F32,
+    DType.BF16: DType.F32,
+    DType.I8: DType.I32,
+    DType.I16: DType.I32,
+    DType.U8: DType.I32,
+    DType.U16: DType.I32,
+    DType.U32: DType.I64,
+    DType.U64: DType.I64,
 }
 
 

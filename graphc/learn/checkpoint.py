@@ -18,7 +18,7 @@ import numpy as np
 
 from graphc.learn.records import EpochRecord, Validation
 from graphc.learn.standing import Snapshot, Standing
-from graphc.model.container import container_writer, read_container
+from graphc.model.container import KIND, container_writer, read_container
 from graphc.model.model import TRAINING, TRAINING_ARRAY
 from graphc.support.diagnostics import fail
 from graphc.support.files import write_atomically
@@ -33,7 +33,7 @@ RECORDS = TRAINING_ARRAY + "records"
 class Checkpoint:
     """A training between two minibatches.
 
-    ir, seed       the network as text, as in a model file
+    ir, seed, kind the network or program as text, as in a model file
     values         of its parameters and statistics; `exact`: those held with fewer digits than
                    known
     learner        the learner's arrays, `memory`: what it remembers besides
@@ -58,6 +58,7 @@ class Checkpoint:
     carried: Arrays = field(default_factory=dict[str, Array])
     start: Snapshot | None = None
     best: Arrays = field(default_factory=dict[str, Array])
+    kind: str = ""
 
     def writer(self) -> Callable[[BinaryIO], None]:
         """A function that writes the file into a stream. GraphcError `limit` for too large ones."""
@@ -93,7 +94,8 @@ class Checkpoint:
             "configuration": dict(self.configuration),
             "columns": records_table(self.records)[0],
         }
-        return {"ir": self.ir, "seed": str(self.seed), TRAINING: json.dumps(numbers)}
+        said = {"ir": self.ir, "seed": str(self.seed), TRAINING: json.dumps(numbers)}
+        return {**said, KIND: self.kind} if self.kind else said
 
 
 def _place(group: str, name: str) -> str:
@@ -142,6 +144,7 @@ def _read(tensors: Arrays, metadata: Mapping[str, str], numbers: dict[str, Any])
         carried=group("carried"),
         start=start,
         best=group("best"),
+        kind=metadata.get(KIND, ""),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
@@ -32,19 +32,21 @@ class Evaluation:
 class Evaluator:
     """A network's criteria and evaluation nodes, compiled once to measure data sets with.
 
-    It reads the parameters at every call, as they are then. size: units of a call.
+    It reads the parameters at every call, as they are then. size: units of a call; read: what
+    becomes of data before they are measured.
     """
 
     executable: Executable
     names: Sequence[str]
     size: int
     truncate: int = 0
+    read: Callable[[Data], Data] = lambda data: data
 
     def measure(self, data: Data) -> Evaluation:
         """Averages over data, or over what a reader gives once. GraphcError `input` for data that
         do not fit, or no sample."""
         totals, samples = dict.fromkeys(self.names, 0.0), 0
-        for block in blocks_of(data, self.size):
+        for block in blocks_of(self.read(data), self.size):
             dataset = read_dataset(self.executable.signature, block, self.truncate)
             samples += dataset.samples
             self._add(dataset, totals)

@@ -22,7 +22,7 @@ def require_finite(training: Training, epoch: int) -> None:
     """The last update of an epoch is seen by no criterion any more, so look at its outcome."""
 
     updated = {r.updates for r in training.step.signature.results}
-    for name, value in training.model.values.items():
+    for name, value in training.trainee.values.items():
         if name in updated and not np.isfinite(value).all():
             source = training.source
             dataset = source.dataset if isinstance(source, MemorySource) else None

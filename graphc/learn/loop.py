@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 
 from graphc.data.reader import EpochRequest
 from graphc.driver.options import CompileOptions
-from graphc.ir.printer import print_module
 from graphc.learn.agreement import any_of, is_first, require_agreement
 from graphc.learn.checkpoint import Checkpoint, require_arrays
 from graphc.learn.dataset import Dataset
@@ -28,17 +27,17 @@ from graphc.learn.records import EpochRecord, EpochStart, Event, Kind, Progress,
 from graphc.learn.source import Data, MemorySource
 from graphc.learn.standing import Snapshot, Standing, Tally, memory_of, remember
 from graphc.learn.stretch import Trained, train_stretch
+from graphc.learn.trainee import Trainee
 from graphc.learn.training import Extras, Training, prepared
 from graphc.learn.trials import choose
 from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
-from graphc.model.model import Model
 from graphc.support.diagnostics import GraphcError, fail
 
 NO_EXTRAS = Extras()
 
 
 def run_training(
-    model: Model,
+    trainee: Trainee,
     data: Data,
     plan: TrainingPlan,
     options: CompileOptions,
@@ -51,7 +50,7 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
-    run = Run(prepared(model, data, plan, options, extras), progress)
+    run = Run(prepared(trainee, data, plan, options, extras), progress)
     run.go_on()
     if extras.communicator is not None:
         require_agreement(extras.communicator, run.training.identity(run.standing))
@@ -83,7 +82,6 @@ class Run:
     is_stopped: bool = False
     has_grown: bool = False
     written: float = field(default_factory=time.monotonic)
-    _text: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -118,7 +116,9 @@ class Run:
         numbers = step.learner.hyperparameters(nominal, nominal, step.steps)
         self.progress.start(EpochStart(epoch + 1, minibatch, rate, numbers))
         if self.start is None:
-            self.start = Snapshot.of(training.model, step, with_learner=self._needs_learner)
+            self.start = Snapshot.of(
+                training.trainee.values, step, with_learner=self._needs_learner
+            )
         record = self._trained(self._request())
         if record is not None:
             self._decide(record)
@@ -172,7 +172,7 @@ class Run:
 
     def _put_back(self) -> None:
         assert self.start is not None
-        self.start.put_back(self.training.model, self.training.step)
+        self.start.put_back(self.training.trainee.values, self.training.step)
 
     def _undoes(self) -> bool:
         rule, epoch = self.training.plan.control.adjust, self.standing.epoch
@@ -296,7 +296,7 @@ class Run:
         self.standing = replace(self.standing, lowest=lowest)
         if lowest.epochs == 0:
             training = self.training
-            self.best = Snapshot.of(training.model, training.step, with_learner=False)
+            self.best = Snapshot.of(training.trainee.values, training.step, with_learner=False)
 
     def _patience_is_over(self, record: EpochRecord) -> str:
         """Why training ends, or ''."""
@@ -338,22 +338,20 @@ class Run:
             self.written = time.monotonic()
 
     def _checkpoint(self) -> Checkpoint:
-        training, step, model = self.training, self.training.step, self.training.model
-        names = [op.result.name or "" for op in model.parameter_nodes()]
-        self._text = self._text or print_module(model.module, locations=True)
-        exact = {n: model.exactly(n) for n in names}
+        training, step, held = self.training, self.training.step, self.training.trainee.held()
         inside = self.standing.is_inside
         return Checkpoint(
-            ir=self._text,
-            seed=model.seed,
+            ir=held.text,
+            seed=held.seed,
+            kind=held.kind,
             standing=self.standing,
-            values={n: model.values[n] for n in names},
+            values=held.values,
             learner=dict(step.learner_state),
             memory=memory_of(step.learner),
             steps=step.steps,
             configuration=training.configuration,
             records=self.records[: self.standing.epoch],
-            exact={n: a for n, a in exact.items() if a is not model.values[n]},
+            exact=held.exact,
             carried=dict(step.state or {}) if self.standing.calls else {},
             start=self.start if inside else None,
             best=self.best.values if self.best is not None else {},
@@ -365,8 +363,10 @@ class Run:
         if found is None:
             return
         training, step = self.training, self.training.step
-        require_arrays(found, training.model.values, step.learner_state)
-        Snapshot(found.values, found.learner, {}, found.steps).put_back(training.model, step)
+        require_arrays(found, training.trainee.values, step.learner_state)
+        Snapshot(found.values, found.learner, {}, found.steps).put_back(
+            training.trainee.values, step
+        )
         if found.memory:
             remember(training.plan.learner, found.memory)
         if found.carried:
@@ -381,7 +381,7 @@ class Run:
         epochs."""
         self.write()
         if self.best is not None:
-            self.best.put_back(self.training.model, self.training.step)
+            self.best.put_back(self.training.trainee.values, self.training.step)
         return self.records
 
 

@@ -127,6 +127,11 @@ class TrainingPlan:
         """The units of a minibatch: samples or sequences."""
         return int(self.minibatch.at(epoch)) if self.minibatch is not None else default
 
+    def largest(self, default: int, units: int | None) -> int:
+        """The units of the largest minibatch of any epoch, of data with so many."""
+        sizes = [self.size(e, default) for e in self.changes()]
+        return max([1, *(size if units is None else min(size, units) for size in sizes)])
+
     @property
     def listed_rates(self) -> int:
         """The epochs that have rates of their own, which nothing else chooses."""

@@ -8,17 +8,19 @@ same whatever the minibatch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from graphc.driver.program import with_results
 from graphc.ir.core import Level
 from graphc.ir.traversal import walk
-from graphc.ir.types import Dim, Symbol, TensorType
+from graphc.ir.types import Dim, DType, Symbol, TensorType
+from graphc.learn.losses import LOSSES, Loss, loss_of, measure_of
 from graphc.model.program import Program
-from graphc.support.arguments import kind_of
+from graphc.support.arguments import kind_of, table, texts
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 from graphc.support.graphs import reachable
 from graphc.tensor import functions
@@ -29,10 +31,9 @@ from graphc.tensor.tensor import Tensor, reshape
 
 LABELS = "labels"
 LOSS = "loss"
-LEAST_PROBABILITY = 1e-37
 
-Loss = Callable[[Any, Any], Any]
-"""(output, labels) -> losses, which are added up."""
+Measures = str | Sequence[str] | Mapping[str, str | Loss]
+"""What is measured besides the loss: names of `MEASURES`, or functions by names of one's own."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,38 @@ class Objective:
     output  the result that it is of; None: the only one
     labels  the type of the labels, a text or an array like them; None: that of the output
     train   patterns of the names of parameters that are trained; none: all of floating point
+    measures  what is computed besides the loss, by name
     """
 
     loss: str | Loss | None = None
     output: str | None = None
     labels: object = None
     train: Sequence[str] = ()
+    measures: Mapping[str, str | Loss] = field(default_factory=dict[str, str | Loss])
+
+    @property
+    def results(self) -> list[str]:
+        """What a program with this objective gives. Who only measures needs no loss."""
+        is_needed = self.loss is not None or not self.measures
+        return [*([LOSS] if is_needed else []), *self.measures]
+
+
+def read_measures(given: Measures) -> dict[str, str | Loss]:
+    """Names by themselves, functions by their names. GraphcError for anything else."""
+    if isinstance(given, Mapping):
+        found = dict(table(given, "measure", "losses"))
+    else:
+        found = {name: name for name in texts(given, "measure")}
+    if LOSS in found:
+        raise fail("duplicate-name", f"a measure requires a name besides `{LOSS}`, the loss has it")
+    for measure in found.values():
+        measure_of(measure)
+    return found  # type: ignore[return-value]  # each is a name or a function
 
 
 def with_loss(program: Program, objective: Objective) -> Program:
-    """The program whose one result is the loss, 1x1; its parameters are the same arrays.
+    """The program whose results are the loss and the measures, 1x1 each; its parameters are the
+    same arrays.
 
     Raises GraphcError for an objective that does not fit the program.
     """
@@ -64,7 +87,7 @@ def with_loss(program: Program, objective: Objective) -> Program:
         raise fail("bad-value", message)
     function, builder = held.function, ProgramBuilder(held.precision, held.function.location)
     labels: Tensor | None = None
-    if objective.loss is not None:
+    if objective.loss is not None or objective.measures:
         type = _labels_type(held, objective)
         if function.argument(LABELS) is not None:
             raise fail("duplicate-name", f"the program has an argument `{LABELS}` already")
@@ -76,8 +99,8 @@ def with_loss(program: Program, objective: Objective) -> Program:
                 raise no_parameters()
             trace = given[0].trace
             (value,) = trace.inline(function, given)
-            total = _total(Tensor(trace, value), labels, objective)
-        traced = builder.finish({LOSS: total})
+            results = _totals(Tensor(trace, value), labels, objective)
+        traced = builder.finish(results)
     finally:
         builder.close()
     return traced
@@ -88,22 +111,35 @@ def no_parameters() -> GraphcError:
     return fail("missing-node", "the loss depends on no trainable parameter")
 
 
-def _total(output: Tensor, labels: Tensor | None, objective: Objective) -> Any:
-    """The sum of all that the loss gives, as criteria of networks are: 1x1."""
-    made: object = output
-    if labels is not None:
-        chosen = _loss_of(objective.loss)
-        made = run_traced(lambda: chosen(output, labels))
+def _totals(output: Tensor, labels: Tensor | None, objective: Objective) -> dict[str, Any]:
+    """The sums of what loss and measures give, as criteria of networks are: 1x1 each."""
+    chosen = {LOSS: loss_of(objective.loss)} if objective.loss is not None else {}
+    chosen |= {name: measure_of(given) for name, given in objective.measures.items()}
+    if labels is None:
+        _require_number(output)
+        return {LOSS: _summed(output, LOSS)}
+    found: dict[str, Any] = {}
+    for name, function in chosen.items():
+        found[name] = _summed(run_traced(partial(function, output, labels)), name)
+    return found
+
+
+def _summed(made: object, name: str) -> Any:
     if not isinstance(made, Tensor) or not made.value.tensor.dtype.is_float:
         came = made.value.tensor if isinstance(made, Tensor) else kind_of(made)
-        raise fail("argument-type", f"a loss requires an array of floating point, got {came}")
-    if objective.loss is None and made.value.tensor.dims not in ((), (1,), (1, 1)):
+        message = f"`{name}` requires an array of floating point, got {came}"
+        raise fail("argument-type", message)
+    return reshape(functions.sum(made), (1, 1))
+
+
+def _require_number(output: Tensor) -> None:
+    if output.value.tensor.dims not in ((), (1,), (1, 1)):
         message = (
-            f"without loss= the output is the loss, one number, got {made.value.tensor}: "
-            f"give loss=, one of {', '.join(LOSSES)}, or a function of output and labels"
+            f"a loss, loss= or --loss, is required: one of {', '.join(LOSSES)}, or a function of "
+            f"output and labels; without one the output is the loss, a number, got "
+            f"{output.value.tensor}"
         )
         raise fail("shape-mismatch", message)
-    return reshape(functions.sum(made), (1, 1))
 
 
 def _declared(program: Program, builder: ProgramBuilder) -> list[Tensor]:
@@ -117,7 +153,10 @@ def _declared(program: Program, builder: ProgramBuilder) -> list[Tensor]:
     for argument in function.arguments:
         name = argument.name or ""
         if argument not in inputs and name not in program.values:
-            raise fail("missing-node", f"the parameter `{name}` has no value to begin from")
+            raise fail(
+                "missing-node",
+                f"the parameter `{name}` requires a value, got none: --parameters gives them to IR",
+            )
     return [
         inputs[a] if a in inputs else builder.parameter(a.name or "", program.values[a.name or ""])
         for a in function.arguments
@@ -129,7 +168,8 @@ def _output_name(program: Program, output: str | None) -> str:
     if output is not None:
         return output
     if len(names) != 1:
-        message = f"output= requires one of the program's results: {', '.join(names)}"
+        known = ", ".join(names)
+        message = f"an output, output= or --of, is required, one of the program's results: {known}"
         raise fail("missing-node", message)
     return names[0]
 
@@ -176,16 +216,16 @@ def trained_parameters(program: Program, patterns: Sequence[str]) -> list[str]:
     used = reachable(list(function.returned), lambda v: v.op.operands if v.op is not None else ())
     roles = zip(function.arguments, function.roles, strict=True)
     found = {a.name or "": a.tensor.dtype for a, role in roles if role == "parameter" and a in used}
-    floats = [name for name, dtype in found.items() if dtype.is_float]
+    floats = [name for name, dtype in found.items() if _is_trained(dtype)]
     for pattern in patterns:
         fitting = [name for name in found if fnmatchcase(name, pattern)]
         if not fitting:
             known = ", ".join(floats) or "none"
             message = f"train: `{pattern}` fits no parameter that the loss depends on"
             raise fail("missing-node", f"{message}: {known}{suggestion(pattern, floats)}")
-        wrong = next((name for name in fitting if not found[name].is_float), None)
+        wrong = next((name for name in fitting if not _is_trained(found[name])), None)
         if wrong is not None:
-            message = f"train: parameters of floating point are required, `{wrong}` is of"
+            message = f"train: parameters of f32 or f64 are required, `{wrong}` is of"
             raise fail("bad-value", f"{message} {found[wrong].value}")
     chosen = [n for n in floats if not patterns or any(fnmatchcase(n, p) for p in patterns)]
     if not chosen:
@@ -193,68 +233,6 @@ def trained_parameters(program: Program, patterns: Sequence[str]) -> list[str]:
     return chosen
 
 
-# --- losses --------------------------------------------------------------------------------------
-
-_log, _maximum, _softplus = (functions.FUNCTIONS[n] for n in ("log", "maximum", "softplus"))
-
-
-def _softmax_cross_entropy(output: Tensor, labels: Tensor) -> Any:
-    logs = functions.log_softmax(output)
-    return -_at_labels(logs, labels, "softmax_cross_entropy")
-
-
-def _cross_entropy(output: Tensor, labels: Tensor) -> Any:
-    logs = _log(_maximum(output, LEAST_PROBABILITY))
-    return -_at_labels(logs, labels, "cross_entropy")
-
-
-def _at_labels(logs: Any, labels: Tensor, loss: str) -> Any:
-    """What the labels choose: shares of the classes, or the numbers of classes."""
-    sizes = logs.value.tensor.dims
-    classes = sizes[-1] if sizes else None
-    if not isinstance(classes, int):
-        raise fail("shape-mismatch", f"{loss} requires classes along the last axis, got {sizes}")
-    if labels.value.tensor.dtype.is_float:
-        _require_shape(loss, labels, sizes)
-        return logs * labels
-    _require_shape(loss, labels, sizes[:-1])
-    numbers = functions.arange(classes, dtype=labels.dtype)
-    return functions.where(functions.expand_dims(labels, -1) == numbers, logs, 0.0)
-
-
-def _squared_error(output: Tensor, labels: Tensor) -> Any:
-    _require_shape("squared_error", labels, output.value.tensor.dims)
-    return functions.square(output - labels) * 0.5
-
-
-def _sigmoid_cross_entropy(output: Tensor, labels: Tensor) -> Any:
-    _require_shape("sigmoid_cross_entropy", labels, output.value.tensor.dims)
-    return _softplus(output) - output * labels
-
-
-def _require_shape(loss: str, labels: Tensor, sizes: Sequence[Dim]) -> None:
-    if labels.value.tensor.dims != tuple(sizes):
-        wanted = "x".join(map(str, sizes)) or "one number"
-        message = f"{loss} requires labels of {wanted}, got {labels.value.tensor}"
-        raise fail("shape-mismatch", message)
-
-
-LOSSES: Mapping[str, Loss] = {
-    "softmax_cross_entropy": _softmax_cross_entropy,
-    "cross_entropy": _cross_entropy,
-    "squared_error": _squared_error,
-    "sigmoid_cross_entropy": _sigmoid_cross_entropy,
-}
-
-
-def _loss_of(loss: object) -> Loss:
-    if callable(loss):
-        return loss
-    if not isinstance(loss, str):
-        message = f"loss requires a name or a function of output and labels, got {kind_of(loss)}"
-        raise fail("argument-type", message)
-    if loss not in LOSSES:
-        near = suggestion(loss, LOSSES)
-        message = f"there is no loss `{loss}`; losses: {', '.join(LOSSES)}"
-        raise fail("undefined-name", f"{message}{near}")
-    return LOSSES[loss]
+def _is_trained(dtype: DType) -> bool:
+    """Learners compute with parameters where they lie."""
+    return dtype in (DType.F32, DType.F64)

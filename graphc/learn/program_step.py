@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
@@ -28,6 +29,28 @@ from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import fail
 
 
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A program that gives its loss and measures.
+
+    program     as `with_loss` makes it; its values are those of the program it was made of
+    parameters  the names of those that are trained
+    results     what it gives, the loss first
+    """
+
+    program: Program
+    parameters: Sequence[str]
+    results: Sequence[str]
+
+    @staticmethod
+    def of(program: Program, objective: Objective) -> Trained:
+        """Raises GraphcError for an objective that does not fit the program."""
+        if LOSS not in objective.results:
+            raise fail("bad-option", "measure= is besides a loss, which is required: give loss=")
+        held = with_loss(program, objective)
+        return Trained(held, trained_parameters(held, objective.train), objective.results)
+
+
 def compile_program_step(
     program: Program,
     objective: Objective,
@@ -44,14 +67,25 @@ def compile_program_step(
 
     The program's own arrays are updated. A call beyond a bound compiles again. Raises GraphcError.
     """
-    held = with_loss(program, objective)
-    trained = trained_parameters(held, objective.train)
-    _require_one_type(held, trained, options)
+    return compile_step(Trained.of(program, objective), learner, options, batch=batch, seed=seed)
+
+
+def compile_step(
+    trained: Trained,
+    learner: Learner,
+    options: CompileOptions,
+    *,
+    batch: int | None = None,
+    seed: int = 0,
+) -> TrainingStep:
+    """The same, of a program that has its loss."""
+    held = trained.program
+    _require_one_type(held, trained.parameters, options)
     samples = sample_dim(held)
     is_open = isinstance(samples, Symbol)
     if is_open and batch is not None:
         held, samples = held.with_bounds({samples.name: batch}), batch
-    passes = _passes(held, trained, learner, options, checked_seed(seed))
+    passes = step_passes(trained, learner, options, checked_seed(seed))
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
         return compile_program(held.with_bounds(bounds), passes, options)
@@ -63,14 +97,22 @@ def compile_program_step(
     return TrainingStep(executable, learner, nominal, LOSS, fixed_samples=0 if is_open else nominal)
 
 
-def _passes(
-    program: Program, trained: Sequence[str], learner: Learner, options: CompileOptions, seed: int
+def step_passes(
+    trained: Trained,
+    learner: Learner,
+    options: CompileOptions,
+    seed: int,
+    *,
+    only_tensors: bool = False,
 ) -> list[Pass]:
-    arguments = [program.find(name) for name in trained]
+    """What makes a training step of it, for `options.backend` or as tensor operations."""
+    arguments = [trained.program.find(name) for name in trained.parameters]
     types = [a.tensor for a in arguments if a is not None]
     update = update_pass(learner, lambda: types, seed)
-    made = pipelines.array_training(LOSS, trained, update, options.recompute, options.contraction)
-    return all_passes(made, options)
+    made = pipelines.array_training(
+        LOSS, trained.parameters, update, options.recompute, options.contraction
+    )
+    return made if only_tensors else all_passes(made, options)
 
 
 def _require_one_type(program: Program, trained: Sequence[str], options: CompileOptions) -> None:

@@ -19,7 +19,7 @@ from graphc.data.reader import EpochRequest, Reader, fingerprint_of
 from graphc.learn.dataset import Columns, Dataset, Samples, Sequences, read_dataset
 from graphc.learn.shuffle import permutation
 from graphc.runtime.signature import Signature
-from graphc.runtime.sparse import SparseRows
+from graphc.runtime.sparse import SparseRows, sample_count
 from graphc.support.arguments import kind_of, table
 from graphc.support.diagnostics import fail
 
@@ -51,6 +51,14 @@ def blocks_of(data: Data, minibatch: int = 1) -> Iterator[Mapping[str, object]]:
     else:
         assert isinstance(data, Mapping)
         yield data
+
+
+def samples_of(data: Data) -> int | None:
+    """The samples of the data once; None where only reading tells."""
+    if is_reader(data):
+        return data.samples
+    assert isinstance(data, Mapping)
+    return max(map(sample_count, data.values()), default=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from graphc.learn.rate_control import RateState
 from graphc.learn.rate_search import SearchState
 from graphc.learn.step import TrainingStep
 from graphc.learn.stopping import Patience
-from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -104,16 +103,19 @@ class Snapshot:
     steps: int
 
     @staticmethod
-    def of(model: Model, step: TrainingStep, *, with_learner: bool = True) -> Snapshot:
-        """As they are now; the learner's arrays are left out where nobody will want them."""
+    def of(
+        values: Mapping[str, Array], step: TrainingStep, *, with_learner: bool = True
+    ) -> Snapshot:
+        """As they are now, of these live parameters; the learner's arrays are left out where
+        nobody will want them."""
         state = step.learner_state if with_learner else {}
         memory = memory_of(step.learner)
-        return Snapshot(_copies(model.values), _copies(state), memory, step.steps)
+        return Snapshot(_copies(values), _copies(state), memory, step.steps)
 
-    def put_back(self, model: Model, step: TrainingStep) -> None:
-        """Make everything as it was, in place."""
+    def put_back(self, values: Mapping[str, Array], step: TrainingStep) -> None:
+        """Make everything as it was, in place in these live parameters."""
         for name, value in self.values.items():
-            model.values[name][...] = value
+            values[name][...] = value
         for name, value in self.learner.items():
             step.learner_state[name][...] = value
         if self.memory:

@@ -165,7 +165,7 @@ class TrainingStep:
         nothing changed; `argument-type` for data that are no arrays by name.
         """
         check_data("run_epoch", data)
-        self._require_samples()
+        require_samples(self.signature, "run_epoch", is_fixed=bool(self._fixed_samples))
         dataset = read_dataset(self.signature, data)
         units = read_order(order, dataset.units)
         size = self._default_minibatch() if minibatch is None else minibatch
@@ -176,21 +176,6 @@ class TrainingStep:
             raise no_samples()
         parts = [part.values for part in self.parts(dataset, units, int(size))]
         return Results({name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
-
-    def _require_samples(self) -> None:
-        """GraphcError unless the first axis of each input counts the samples."""
-        signature = self.signature
-        if signature.sequences is not None or signature.sparse:
-            return
-        counted = next((d.name for d in signature.call_dims), None)
-        for argument in signature.with_role("input"):
-            if self._fixed_samples or argument.shape[:1] != (counted,):
-                sizes = "x".join(map(str, argument.shape)) or "one number"
-                message = (
-                    "run_epoch requires a dim of samples as the first axis of each input, "
-                    f"`{argument.name}` is {sizes}: call the step for each minibatch"
-                )
-                raise fail("not-supported", message)
 
     def _default_minibatch(self) -> int:
         signature = self.signature
@@ -350,6 +335,24 @@ class TrainingStep:
     @state.setter
     def state(self, state: Mapping[str, object] | None) -> None:
         self._executable.state = state
+
+
+def require_samples(signature: Signature, who: str, *, is_fixed: bool = False) -> None:
+    """GraphcError unless the first axis of each input counts the samples.
+
+    is_fixed  each call has as many
+    """
+    if signature.sequences is not None or signature.sparse:
+        return
+    counted = next((d.name for d in signature.call_dims), None)
+    for argument in signature.with_role("input"):
+        if is_fixed or argument.shape[:1] != (counted,):
+            sizes = "x".join(map(str, argument.shape)) or "one number"
+            message = f"{who} requires a dim of samples as the first axis of each input"
+            raise fail(
+                "not-supported",
+                f"{message}, `{argument.name}` is {sizes}: call the step for each minibatch",
+            )
 
 
 def no_samples() -> GraphcError:

@@ -138,7 +138,7 @@ def _trial(training: Training, epoch: int, units: int, minibatch: int) -> float:
     """The criterion per sample of training so many units of the epoch that is to come, after which
     everything is as it was; nan if it is no number."""
     step = training.step
-    before = Snapshot.of(training.model, step)
+    before = Snapshot.of(training.trainee.values, step)
     request = EpochRequest(epoch, training.plan.epoch_size, minibatch)
     total, samples = 0.0, 0
     try:
@@ -147,7 +147,7 @@ def _trial(training: Training, epoch: int, units: int, minibatch: int) -> float:
                 total += math.fsum(trained.part.values[step.criterion].tolist())
                 samples += trained.part.samples
     finally:
-        before.put_back(training.model, step)
+        before.put_back(training.trainee.values, step)
     criterion = total / samples if samples else math.nan
     return criterion if math.isfinite(criterion) else math.nan
 

@@ -67,6 +67,14 @@ _DTYPES: dict[str, np.dtype] = {
     "I32": np.dtype("<i4"),
     "I64": np.dtype("<i8"),
     "BOOL": np.dtype("bool"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype([("bf16", "<u2")]),
+    "I8": np.dtype("i1"),
+    "I16": np.dtype("<i2"),
+    "U8": np.dtype("u1"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+    "U64": np.dtype("<u8"),
 }
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 

@@ -16,6 +16,7 @@ from graphc.ir.difference import FunctionDifference
 from graphc.ir.printer import value_names
 from graphc.ir.traversal import walk
 from graphc.model.drawing import Arrow, Drawing, Frame, Shape, dot_text
+from graphc.model.svg import svg
 from graphc.ops.nodes.delays import DELAYS, FUTURE_VALUE, PAST_VALUE
 from graphc.ops.nodes.layout import display_name, node_params
 from graphc.ops.nodes.leaves import CONSTANT, INPUT, PARAMETER, SPARSE_INPUT, ParameterParams
@@ -37,8 +38,16 @@ ARGUMENT_COLOURS = {"input": "lightblue", "parameter": "gray90", "state": "gray9
 ADDED, REMOVED, CHANGED = "green", "red", "orange"
 """Outlines of what is different."""
 
+MOST_SHOWN = 300
+"""Shapes of a picture that nobody asked for: more take Graphviz seconds and are not readable."""
+
 MOST_WORDS = 6
 """Of a body's operations; a kernel may have hundreds."""
+
+
+def shown_svg(drawing: Drawing) -> str | None:
+    """What a notebook shows by itself; None, so that it shows text, of more than `MOST_SHOWN`."""
+    return svg(drawing) if len(drawing.shapes) <= MOST_SHOWN else None
 
 
 def network_picture(graph: Function) -> str:

@@ -19,9 +19,11 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
 from graphc.model.container import KIND, PROGRAM, container_writer, read_container
+from graphc.model.model import TRAINING, TRAINING_ARRAY
 from graphc.ops import default_context
 from graphc.runtime.residency import come_home
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.element_types import as_numbers, as_type
 from graphc.support.files import write_atomically
 
 
@@ -47,9 +49,10 @@ class Program:
 
     @property
     def precision(self) -> DType:
-        """The type of its floating-point values, by its first argument or result of one."""
+        """The type that it computes floating-point values in, by its first argument or result of
+        one."""
         found = [v.tensor.dtype for v in (*self.function.arguments, *self.function.returned)]
-        return next((dtype for dtype in found if dtype.is_float), DType.F32)
+        return next((dtype.computed for dtype in found if dtype.is_float), DType.F32)
 
     @property
     def parameters(self) -> Parameters:
@@ -86,6 +89,12 @@ class Program:
         metadata = {"ir": print_module(self.module, locations=True), KIND: PROGRAM}
         write_atomically(path, container_writer(self.values, metadata, str(path)))
 
+    def _repr_svg_(self) -> str | None:
+        """The picture that notebooks show."""
+        from graphc.model.picture import function_drawing, shown_svg  # only notebooks draw
+
+        return shown_svg(function_drawing(self.function))
+
     def __repr__(self) -> str:
         arguments = ", ".join(f"{a.name}: {a.tensor}" for a in self.function.arguments)
         results = zip(self.function.results, self.function.returned, strict=True)
@@ -111,14 +120,14 @@ class Parameters(MutableMapping[str, np.ndarray]):
             new = np.asarray(value)
         except ValueError as problem:
             raise fail("input", f"parameter `{name}` requires an array: {problem}") from None
+        new = as_numbers(new)
         if new.dtype.kind not in "fiub" or new.shape != array.shape:
             raise fail(
                 "input",
                 f"parameter `{name}` requires numbers of shape {array.shape}, "
                 f"got {new.dtype}{list(new.shape)}",
             )
-        with np.errstate(over="ignore"):  # too large for f32 is infinite, as in any input
-            array[...] = new
+        array[...] = as_type(new, array.dtype)  # too large for f32 is infinite, as in any input
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed from a program")
@@ -142,7 +151,10 @@ def read_program(path: Path) -> Program:
     module = _parsed(container.metadata["ir"], f"{path} (program)")
     if len(module.functions) != 1 or module.functions[0].kind is not RegionKind.SSA:
         raise fail("bad-model-file", f"{path}: a program is one function of arrays")
-    program = Program(module, container.tensors)
+    values = container.tensors
+    if TRAINING in container.metadata:
+        values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
+    program = Program(module, values)
     _check_values(program, path)
     return program
 

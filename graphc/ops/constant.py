@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.ir.codegen import Extent, Fill, Position
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
+from graphc.ir.elements import as_numbers, stored
 from graphc.ir.params import Params
 from graphc.ir.types import DType, Symbol, TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.rules import FLOATS, NUMBERS, require_dtype
@@ -53,7 +54,7 @@ def _infer_constant(_types: Sequence[Type], params: ConstantParams) -> Sequence[
 
 def _fits(value: float, dtype: DType) -> bool:
     """Whether an integer is in the range of an integer type; any number fits a float type."""
-    if dtype not in (DType.I32, DType.I64):
+    if dtype.is_float or dtype is DType.I1:
         return True
     info = np.iinfo(dtype.numpy)
     return info.min <= value <= info.max
@@ -61,10 +62,8 @@ def _fits(value: float, dtype: DType) -> bool:
 
 def _constant_reference(params: ConstantParams) -> Array:
     shape = tuple(int(d) for d in params.type.dims if isinstance(d, int))
-    dtype = params.type.dtype.numpy
-    if len(params.value) == 1:
-        return np.full(shape, params.value[0], dtype)
-    return np.array(params.value, dtype).reshape(shape)
+    values = stored(params.value, params.type.dtype)
+    return np.full(shape, values[0]) if len(values) == 1 else values.reshape(shape)
 
 
 def _infer_iota(_types: Sequence[Type], params: IotaParams) -> Sequence[Type]:
@@ -129,8 +128,7 @@ EXTENT = OpDef(
 def constant(b: IRBuilder, value: bool | int | float, type: TensorType) -> Value:
     """`value` in every element of `type`."""
     if type.dtype.is_float:
-        with np.errstate(over="ignore"):  # too large for the type is infinite
-            value = float(type.dtype.numpy.type(value))
+        value = float(as_numbers(stored([value], type.dtype))[0])  # infinite if it is too large
     return b.emit_one(CONSTANT, params=ConstantParams(type, (value,)))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Operation, Trait, Value
+from graphc.ir.elements import converted
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import Scalars, scalar_op
 from graphc.ir.types import DType, Type, TypeRuleError
@@ -26,6 +27,7 @@ from graphc.ops.rules import (
     comparison,
     diagonal_jvp,
     multilinear_jvp,
+    require_dtype,
     same_types,
     tensor,
 )
@@ -41,7 +43,11 @@ _COMMUTATIVE = frozenset({Trait.PURE, Trait.COMMUTATIVE})
 
 
 def add(b: IRBuilder, x: Value, y: Value) -> Value:
-    return b.emit_one(ADD, x, y)
+    """The sum, of elements that are only stored too: rounded, or cut to the low bits."""
+    dtype = x.tensor.dtype
+    if dtype is dtype.computed:
+        return b.emit_one(ADD, x, y)
+    return cast(b, b.emit_one(ADD, *(cast(b, v, dtype.computed) for v in (x, y))), dtype)
 
 
 def sub(b: IRBuilder, x: Value, y: Value) -> Value:
@@ -164,7 +170,7 @@ MUL = OpDef(
 )
 DIV = OpDef(
     name="div",
-    summary="element-wise quotient; integers truncate, and a zero divisor gives 0",
+    summary="quotient, infinite or nan where y is 0; integers truncate and are 0 there",
     operands=("x", "y"),
     infer=same_types(NUMBERS),
     reference=_div_reference,
@@ -172,6 +178,9 @@ DIV = OpDef(
     vjp=_div_vjp,
     jvp=diagonal_jvp,
     equation="z = x / y",
+    gap_values=(0.0, 1.0),
+    source="toolkit, later than NDL",
+    ndl=("ElementDivide",),
 )
 NEG = OpDef(
     name="neg",
@@ -227,6 +236,7 @@ def _infer_select(types: Sequence[Type], _params: Params) -> Sequence[Type]:
         raise TypeRuleError(
             f"requires a condition of type {x.with_dtype(DType.I1)}, got {condition}", operand=0
         )
+    require_dtype(x, (*NUMBERS, DType.I1), 1)
     if x != y:
         raise TypeRuleError(f"requires choices of one type, got {x} and {y}", operand=2)
     return [x]
@@ -398,16 +408,7 @@ def _infer_cast(types: Sequence[Type], params: CastParams) -> Sequence[Type]:
 
 
 def _cast_reference(params: CastParams, x: Array) -> Array:
-    target = params.dtype.numpy
-    if params.dtype is DType.I1:
-        return x != 0
-    if x.dtype.kind == "f" and target.kind == "i":
-        info = np.iinfo(target)
-        inside = np.clip(np.nan_to_num(x, nan=0.0), info.min, info.max)
-        whole = np.where(x >= info.max, info.max, np.where(x <= info.min, info.min, 0))
-        edge = (x >= info.max) | (x <= info.min)
-        return np.where(edge, whole, np.where(edge, 0, inside).astype(target)).astype(target)
-    return x.astype(target)
+    return converted(x, params.dtype)
 
 
 def _cast_rule(s: Scalars[S], params: Params, /, *args: S) -> S:

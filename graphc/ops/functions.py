@@ -177,7 +177,7 @@ EXP = OpDef(
     jvp=diagonal_jvp,
     equation="y = e^x",
     array="exp",
-    zero_in_gaps=(0,),
+    gap_values=(0.0,),
     source="toolkit, beyond the book",
     ndl=("Exp",),
 )
@@ -227,7 +227,7 @@ SQRT = OpDef(
     vjp=_sqrt_vjp,
     jvp=diagonal_jvp,
     equation="y = √x",
-    zero_in_gaps=(0,),
+    gap_values=(0.0,),
     source="toolkit, later than NDL",
     array="sqrt",
     ndl=("Sqrt",),
@@ -308,6 +308,9 @@ POWER = OpDef(
     vjp=_power_vjp,
     jvp=diagonal_jvp,
     equation="z = x^y",
+    gap_values=(1.0, 1.0),
+    source="toolkit, later than NDL",
+    ndl=("Pow",),
 )
 FLOOR = OpDef(
     name="floor",

@@ -12,7 +12,8 @@
           may read parts in place, and write results part by part (`parts.py`).
 `gemm`    a matrix product into a buffer; `gemm.fused` (`epilogue.py`) with a body for its elements.
 `move.*`  a rearrangement of elements into a buffer, one operation for each of the tensor level.
-`conv`, `conv.*`  a convolution and its two gradients into a buffer (`convolution.py`).
+`conv`, `conv.*`  a convolution and its two gradients into a buffer (`convolution.py`); those of
+          depthwise ones as on the tensor level (`depthwise.py`).
 `pool`, `pool.*`  windows folded, and the gradients of that, into a buffer (`pooling.py`).
 `index.*` a sum of looked up products into a buffer, likewise.
 `copy`    the same elements in another buffer.
@@ -35,12 +36,13 @@ from graphc.ir.codegen import FUSABLE, Copy, Kernel, View
 from graphc.ir.core import Level, NotDifferentiable, OpDef, Operation, Region, Trait
 from graphc.ir.params import NoParams, Params
 from graphc.ir.types import TensorType, Type
-from graphc.ops import indexed, movement, patches, selection
+from graphc.ops import depthwise, indexed, movement, patches, selection
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import YIELD
 from graphc.ops.parts import misplaced_part
 from graphc.ops.rules import tensor
 from graphc.ops.schedules import (
+    ChannelSchedule,
     CopySchedule,
     KernelSchedule,
     LaneSchedule,
@@ -178,6 +180,7 @@ GEMM = _buffered(MATMUL, "gemm", ProductSchedule, "matrix product")
 FORMS: dict[OpDef, OpDef] = {
     MATMUL: GEMM,
     **{op: _buffered(op, f"move.{op.name}") for op in (*_MOVEMENTS, *_PATCHES)},
+    **{op: _buffered(op, f"conv.{op.name}", ChannelSchedule) for op in depthwise.OPS},
     **{op: _buffered(op, f"index.{op.name}", LookupSchedule) for op in _INDEXED},
     selection.TOP_INDICES: _buffered(selection.TOP_INDICES, "index.top_indices", NoParams),
 }

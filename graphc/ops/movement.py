@@ -25,6 +25,7 @@ from graphc.ir.dims import (
     size_sum,
     size_text,
 )
+from graphc.ir.elements import converted, dtype_of
 from graphc.ir.params import Params
 from graphc.ir.types import TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.constant import full_like
@@ -332,7 +333,8 @@ def _pad_reference(params: PadParams, x: Array) -> Array:
     ends = (map(fixed_size, params.low), map(fixed_size, params.high))
     amounts = list(zip(x.shape, *ends, params.inner, strict=True))
     shape = [low + d + max(d - 1, 0) * inner + high for d, low, high, inner in amounts]
-    result = np.full(shape, params.value, x.dtype)
+    fill = converted(np.full((), params.value), dtype_of(x))
+    result = np.full(shape, fill, x.dtype)
     places = [slice(low, low + d + max(d - 1, 0) * s, s + 1) for d, low, _, s in amounts]
     result[tuple(places)] = x
     return result

@@ -25,8 +25,9 @@ from graphc.ir.dims import (
     size_text,
 )
 from graphc.ir.params import Params
-from graphc.ir.types import TensorType, Type, TypeRuleError, fixed_size
-from graphc.ops.rules import multilinear_jvp, tensor
+from graphc.ir.types import DType, TensorType, Type, TypeRuleError, fixed_size
+from graphc.ops.elementwise import cast
+from graphc.ops.rules import NUMBERS, multilinear_jvp, require_dtype, tensor
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,10 @@ def overlap_add(
 ) -> Value:
     """Windows put back where they came from, and added."""
     params = OverlapAddParams(axis, tuple(extents), tuple(strides))
-    return b.emit_one(OVERLAP_ADD, y, params=params)
+    dtype = y.tensor.dtype
+    if dtype is dtype.computed:
+        return b.emit_one(OVERLAP_ADD, y, params=params)
+    return cast(b, b.emit_one(OVERLAP_ADD, cast(b, y, dtype.computed), params=params), dtype)
 
 
 def positions(extent: int, size: int, stride: int) -> int:
@@ -122,6 +126,7 @@ def _require_walk(axis: int, count: int, strides: int, rank: int, steps: Sequenc
 
 def _infer_overlap_add(types: Sequence[Type], params: OverlapAddParams) -> Sequence[Type]:
     type = tensor(types[0])
+    require_dtype(type, (*NUMBERS, DType.I1))
     count = len(params.extents)
     _require_walk(params.axis, count, len(params.strides), type.rank - count, params.strides)
     first = params.axis

@@ -67,8 +67,15 @@ def broadcast(b: IRBuilder, x: Value, dims: Sequence[Dim]) -> Value:
 
 
 def reduce_sum(b: IRBuilder, x: Value, axes: Sequence[int]) -> Value:
-    """The sum over `axes`; `x` itself when there are none."""
-    return b.emit_one(REDUCE_SUM, x, params=ReduceParams(tuple(axes))) if axes else x
+    """The sum over `axes`; `x` itself when there are none. Of elements that are only stored too:
+    it is rounded once, or cut to the low bits."""
+    dtype = x.tensor.dtype
+    if not axes:
+        return x
+    params = ReduceParams(tuple(axes))
+    if dtype is dtype.computed:
+        return b.emit_one(REDUCE_SUM, x, params=params)
+    return cast(b, b.emit_one(REDUCE_SUM, cast(b, x, dtype.computed), params=params), dtype)
 
 
 def reduce_max(b: IRBuilder, x: Value, axes: Sequence[int], ties: Ties = "all") -> Value:

@@ -5,9 +5,13 @@
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     gemm … schedule {beside = true}                       while the product before it is computed
     index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
+    update_rows … schedule {parallel = "numbers", chunk = 32}  32 numbers of each row
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
     conv … schedule {parallel = "images", chunk = 1, column_parts = 4, feature_parts = 2}
                                                           an eighth of the result of one image
+    conv.depthwise … schedule {parallel = "rows", chunk = 7}      7 rows of result images;
+                                                          `conv.depthwise_data_grad` too
+    conv.depthwise_weight_grad … schedule {parallel = "channels", chunk = 64}
     conv.weight_grad … schedule {parallel = "rows", chunk = 40}   40 rows of one column of weights
     conv.weight_grad … schedule {parallel = "images", chunk = 4}  4 images, their sums added at last
 
@@ -26,7 +30,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.ir.codegen import IndexedSum, Reduction, View
+from graphc.ir.codegen import ChannelProduct, IndexedSum, Reduction, View
 from graphc.ir.core import Operation
 from graphc.ir.params import Params
 from graphc.ops.contraction import STRETCH, MatmulParams
@@ -192,6 +196,7 @@ class ProductSchedule(Schedule):
     last      a last chunk of columns that is shorter than the others
     pairs     factors are copied as pairs of bf16, whose dot product is one instruction; where the
               function says `contraction bf16`
+    amx       pairs are multiplied in the registers of AMX
     body      the nest of a body, over chunks of the product
     grid      on a GPU, where the others have no meaning
 
@@ -204,6 +209,7 @@ class ProductSchedule(Schedule):
     few_rows: Tiling | None = None
     last: Tiling | None = None
     pairs: bool = False
+    amx: bool = False
     body: NestSchedule | None = None
     grid: GpuTiling | None = None
 
@@ -224,6 +230,14 @@ class LookupSchedule(Schedule):
 
 
 @dataclass(frozen=True)
+class RowUpdateSchedule(Schedule):
+    """Of a learner's update of rows; a chunk is of so many numbers of each. 0 lanes: not chosen."""
+
+    parallel: Literal["numbers"] | None = None
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
 class CopySchedule(Params):
     """`nest`: over all elements; None: not chosen."""
 
@@ -235,6 +249,15 @@ class ImagesSchedule(Schedule):
     """Of what goes over images one by one, in vectors of `lanes`; 0: not chosen."""
 
     parallel: Literal["images"] | None = None
+    lanes: int = 0
+
+
+@dataclass(frozen=True)
+class ChannelSchedule(Schedule):
+    """Of what has channels in its lanes, rows of result images or channels in chunks; 0 lanes: not
+    chosen."""
+
+    parallel: Literal["rows", "channels"] | None = None
     lanes: int = 0
 
 
@@ -356,10 +379,7 @@ def check_schedule(op: Operation) -> Iterable[str]:
             yield from _check_conv_tile(tile)
         if grid is not None:
             yield from (f"`grid` requires {what}" for what in _check_window_tile(grid))
-    if (
-        isinstance(op.schedule, LaneSchedule | LookupSchedule | ImagesSchedule | WeightGradSchedule)
-        and op.schedule.lanes
-    ):
+    if isinstance(op.schedule, _WITH_LANES) and op.schedule.lanes:
         yield from (f"a schedule requires {what}" for what in _check_lanes(op.schedule.lanes))
     if isinstance(op.schedule, KernelSchedule):
         for spread in op.schedule.spread:
@@ -379,8 +399,29 @@ def check_schedule(op: Operation) -> Iterable[str]:
             yield 'products over a batch, and only those, are cut by it: parallel = "batch"'
     elif isinstance(schedule, KernelSchedule):
         yield from _check_axis(op, schedule)
+    elif isinstance(op.opdef.codegen, ChannelProduct):
+        yield from _check_channels(op, op.opdef.codegen, schedule)
     elif isinstance(op.opdef.codegen, IndexedSum) and not has_own_rows(op):
         yield f"the rows of an index add to the same elements of `{op.opdef.name}`: no chunks"
+
+
+_WITH_LANES = (
+    LaneSchedule
+    | LookupSchedule
+    | RowUpdateSchedule
+    | ImagesSchedule
+    | ChannelSchedule
+    | WeightGradSchedule
+)
+
+
+def _check_channels(op: Operation, codegen: ChannelProduct, schedule: Schedule) -> Iterable[str]:
+    by_channels = codegen.role == "weight_grad"
+    channels = op.operands[0].tensor.dims[-1]
+    if by_channels != (schedule.parallel == "channels"):
+        yield 'sums of weights, and only those, are cut by channels: parallel = "channels"'
+    elif by_channels and isinstance(channels, int) and channels % schedule.chunk:
+        yield f"a chunk has to divide the {channels} channels, got {schedule.chunk}"
 
 
 def has_own_rows(op: Operation) -> bool:

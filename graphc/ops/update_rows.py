@@ -47,7 +47,7 @@ from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, Type, TypeRuleError, bound_of
 from graphc.ops.control import YIELD
 from graphc.ops.rules import FLOATS, require_dtype, tensor
-from graphc.ops.schedules import LaneSchedule, check_schedule
+from graphc.ops.schedules import RowUpdateSchedule, check_schedule, schedule_of
 
 BLOCK = 32
 """Numbers of a row that are worked on together, where a row's numbers are neighbours."""
@@ -123,12 +123,14 @@ class RowWorkspace:
     slots   i32, of the type of each index: the number of its row among those that are looked up
     rows    i32[L]: which row of the table has that number
     places  i32[I]: the number of each row of the table; written only where an index points
-    sums    of the gradient, `BLOCK` numbers for each of L rows
+    count   i32[1]: how many different rows are looked up
+    sums    of the gradient, `BLOCK` numbers for each of L rows; as often as there are chunks
     """
 
     slots: tuple[TensorType, ...]
     rows: TensorType
     places: TensorType
+    count: TensorType
     sums: TensorType
 
     @staticmethod
@@ -137,12 +139,14 @@ class RowWorkspace:
         slots = tuple(tensor(one.index.type) for one in update.lookups)
         size = bound_of(table.dims[1 if update.params.columns else 0])
         most = most_rows(size, slots)
-        rows, places = (TensorType((n,), DType.I32) for n in (most, size))
-        return RowWorkspace(slots, rows, places, _sums_type(table, most, update.params))
+        rows, places, count = (TensorType((n,), DType.I32) for n in (most, size, 1))
+        block = sums_type(table, most, update.params)
+        sums = block.with_dims((chunks_of(update), *block.dims))
+        return RowWorkspace(slots, rows, places, count, sums)
 
     def arrays(self) -> tuple[TensorType, ...]:
         """All of them, in this order."""
-        return (*self.slots, self.rows, self.places, self.sums)
+        return (*self.slots, self.rows, self.places, self.count, self.sums)
 
 
 Rule = Callable[[IRBuilder, Sequence[Value], Value, Sequence[Value]], Sequence[Value]]
@@ -218,15 +222,34 @@ def most_rows(size: Dim, indices: Sequence[TensorType]) -> int:
     return min(bound_of(size), sum(t.bound_elements for t in indices))
 
 
-def _sums_type(table: TensorType, most: int, params: UpdateRowsParams) -> TensorType:
+def row_width(update: RowUpdateParts) -> Dim:
+    """Numbers of a row."""
+    return tensor(update.tables[0].type).dims[0 if update.params.columns else 1]
+
+
+def chunks_of(update: RowUpdateParts) -> int:
+    """Into how many chunks the numbers of each row are cut."""
+    schedule = schedule_of(update.op)
+    return -(-bound_of(row_width(update)) // schedule.chunk) if schedule else 1
+
+
+def sums_type(table: TensorType, most: int, params: UpdateRowsParams) -> TensorType:
     """What has room for the gradient's numbers of one block, of all rows that are looked up."""
     if params.columns:
         return table.with_dims((COLUMN_BLOCK, -(-most // _PADDING) * _PADDING + _PADDING))
     return table.with_dims((most, BLOCK))
 
 
+def block_of(params: UpdateRowsParams) -> int:
+    """Numbers of a row that are worked on together: chunks are multiples of so many."""
+    return COLUMN_BLOCK if params.columns else BLOCK
+
+
 def _check(op: Operation) -> Iterable[str]:
     yield from check_schedule(op)
+    schedule, block = schedule_of(op), block_of(op.params_as(UpdateRowsParams))
+    if schedule is not None and schedule.chunk % block:
+        yield f"a chunk is a multiple of {block} numbers, got {schedule.chunk}"
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         yield "requires one region with one block"
         return
@@ -291,7 +314,7 @@ UPDATE_ROWS = OpDef(
     infer=_infer,
     reference=_reference,
     check=_check,
-    schedule=LaneSchedule,
+    schedule=RowUpdateSchedule,
     workspace=lambda op: RowWorkspace.of(row_update(op)).arrays(),
     codegen=codegen.RowUpdate(),
     vjp=NotDifferentiable.NONE,

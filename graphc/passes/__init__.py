@@ -11,6 +11,7 @@ from graphc.ir.params import Literalish
 from graphc.ir.parser import parse_params_text
 from graphc.passes.accumulate_statistics import AccumulateStatistics
 from graphc.passes.apply_learner import ApplyLearner
+from graphc.passes.choose_layout import ChooseLayout
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
@@ -23,6 +24,7 @@ from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.hoist_pooling import HoistPooling
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
+from graphc.passes.merge_products import MergeProducts
 from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
@@ -43,6 +45,7 @@ PASSES: dict[str, type[Pass]] = {
         InferShapes,
         ExpandNodes,
         # tensor level
+        MergeProducts,
         HoistPooling,
         SynthesizeGradient,
         SynthesizeTangent,
@@ -53,6 +56,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateCommonSubexpressions,
         EliminateDeadCode,
         HoistLoops,
+        ChooseLayout,
         RoundFactors,
         SplitEarly,
         TransposeParameters,

@@ -70,7 +70,7 @@ from graphc.passes.form_loops import (
     expand_cycle,
     find_cycle,
     is_masked,
-    zeroed_operands,
+    replaced_in_gaps,
 )
 from graphc.passes.infer_shapes import report_sizes
 from graphc.passes.invariants import Invariant
@@ -322,8 +322,8 @@ class _Expansion:
         """What a node reads; of sequences without what could overflow in the gaps."""
         operands = [self._values[i] for i in inputs_of(op)]
         if self._columns is not None:
-            for i in zeroed_operands(op, inputs_of):
-                operands[i] = self._columns.masked(self._builder, operands[i])
+            for i, gap in replaced_in_gaps(op, inputs_of):
+                operands[i] = self._columns.masked(self._builder, operands[i], gap)
         return operands
 
     def _refuse_statistics(self, cycle: Cycle) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 from graphc.ir.codegen import Broadcast, Category, Elementwise, Extent, StridedCopy, View
 from graphc.ir.context import Context
 from graphc.ir.core import Array, Function, IRBuilder, Module, Operation, RegionKind, Trait, Value
+from graphc.ir.elements import as_numbers, stored
 from graphc.ir.evaluate import evaluate_operation
 from graphc.ir.params import print_value, symbols_in
 from graphc.ir.traversal import straight_blocks
@@ -94,20 +95,20 @@ def _only_moves(category: Category, constants: Sequence[ConstantParams]) -> bool
 def _on_one_element(op: Operation, constants: Sequence[ConstantParams]) -> Array:
     reference = op.opdef.reference
     assert reference is not None
-    arrays = [np.full((1,) * c.type.rank, c.value[0], c.type.dtype.numpy) for c in constants]
+    arrays = [stored(c.value[:1], c.type.dtype).reshape((1,) * c.type.rank) for c in constants]
     with np.errstate(all="ignore"):
         return np.asarray(reference(op.params, *arrays))
 
 
 def _array(constant: ConstantParams) -> Array:
     shape = constant.type.shape({})
-    values = np.array(constant.value, constant.type.dtype.numpy)
+    values = stored(constant.value, constant.type.dtype)
     return np.full(shape, values[0]) if len(values) == 1 else values.reshape(shape)
 
 
 def _elements(array: Array, dtype: DType) -> tuple[bool | int | float, ...]:
     convert = bool if dtype is DType.I1 else float if dtype.is_float else int
-    values = tuple(convert(v) for v in array.ravel())
+    values = tuple(convert(v) for v in as_numbers(array).ravel())
     if not values:
         return (convert(0),)
     first = print_value(values[0])

@@ -197,8 +197,8 @@ class _Body:
                     here[op] = _delayed(b, op, earlier, valid[look_ahead(op)])
                 else:
                     operands = [here[i] for i in self.inputs(op)]
-                    for i in zeroed_operands(op, self.inputs):
-                        operands[i] = _without_gaps(b, operands[i], valid[0])
+                    for i, gap in replaced_in_gaps(op, self.inputs):
+                        operands[i] = _without_gaps(b, operands[i], valid[0], gap)
                     operands += [random[op]] if op in random else []
                     here[op] = self.expand(b, op, operands)
                 if is_masked(op):
@@ -234,7 +234,7 @@ def _body(
     same_step = [i for op in cycle.order if op.opdef not in DELAYS for i in inputs(op)]
     read = [op for op in dict.fromkeys([*same_step, *sources]) if op not in members]
     offsets = dict.fromkeys(look_ahead(op) for op in cycle.delays)
-    if carry or any(is_masked(op) or zeroed_operands(op, inputs) for op in cycle.order):
+    if carry or any(is_masked(op) or replaced_in_gaps(op, inputs) for op in cycle.order):
         offsets[0] = None
     return _Body(
         cycle,
@@ -323,11 +323,12 @@ def is_masked(op: Operation) -> bool:
     return "multiseq" in node_params(op).tags and node_type(op).has_samples
 
 
-def zeroed_operands(op: Operation, inputs: Inputs) -> list[int]:
-    """The operands with a value for each column that the node takes as 0 in the gaps."""
-    read = inputs(op)
-    return [i for i in op.opdef.zero_in_gaps if i < len(read) and node_type(read[i]).has_samples]
+def replaced_in_gaps(op: Operation, inputs: Inputs) -> list[tuple[int, float]]:
+    """The operands with a value for each column that the node reads another number of in the gaps,
+    and that number."""
+    read = enumerate(zip(inputs(op), op.opdef.gap_values, strict=False))
+    return [(i, gap) for i, (x, gap) in read if gap is not None and node_type(x).has_samples]
 
 
-def _without_gaps(b: IRBuilder, x: Value, real: Value) -> Value:
-    return select(b, broadcast(b, real, x.tensor.dims), x, full_like(b, 0.0, x))
+def _without_gaps(b: IRBuilder, x: Value, real: Value, gap: float = 0.0) -> Value:
+    return select(b, broadcast(b, real, x.tensor.dims), x, full_like(b, gap, x))

@@ -24,6 +24,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from graphc.ir.clone import clone_function
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, RegionKind
 from graphc.ir.types import MatrixType, TypeRuleError
@@ -51,6 +52,17 @@ def infer_shapes(function: Function, sink: DiagnosticSink) -> int:
     if len(sink.diagnostics) == errors:
         _leave_out([op for op in nodes if op not in needed], sink)
     return changed
+
+
+def with_sizes_so_far(function: Function) -> Function:
+    """A copy of a graph in which every node has the type that is told by now; reports nothing."""
+    copy = clone_function(function)
+    nodes = list(copy.block)
+    for op in nodes:
+        if op.operands:
+            op.result.type = MatrixType(None, None)
+    _find_sizes(nodes, nodes)
+    return copy
 
 
 def _find_sizes(nodes: Sequence[Operation], among: Collection[Operation]) -> int:

@@ -98,10 +98,16 @@ class PassManager:
             self._verify(module, "the input")
         self._require_gradients_first()
         records: list[PassRecord] = []
+        printed = self._printed(module)
         for p in self.passes:
             self._require(p, module, [r.name for r in records])
             try:
                 records.append(self._run_one(p, module, context, [r.name for r in records]))
+                before, printed = printed, self._printed(module)
+                if not records[-1].changed and printed != before:
+                    raise InternalError(
+                        f"`{p.name}` says it changed nothing, but the module differs"
+                    )
             except InternalError as error:
                 if not p.origin:
                     raise
@@ -114,7 +120,6 @@ class PassManager:
     def _run_one(
         self, p: Pass, module: Module, context: Context, earlier: Sequence[str]
     ) -> PassRecord:
-        before = print_module(module) if self.check_claim or self.verify else ""
         start = time.perf_counter()
         try:
             outcome = p.run(module, context)
@@ -132,9 +137,11 @@ class PassManager:
             self._verify(module, f"`{p}`{_after(earlier)}")
             for invariant in p.establishes:
                 self._check(invariant, module, f"`{p}` promises it but")
-        if self.check_claim and not outcome.changed and print_module(module) != before:
-            raise InternalError(f"`{p.name}` says it changed nothing, but the module differs")
         return PassRecord(p.name, seconds, outcome.changed, outcome.counters)
+
+    def _printed(self, module: Module) -> str:
+        """The module's text where it is compared."""
+        return print_module(module) if self.check_claim else ""
 
     def _require_gradients_first(self) -> None:
         """Refuse to differentiate what a pass has left that changes gradients."""

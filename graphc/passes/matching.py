@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir.core import OpDef, Operation, Value
+from graphc.ir.elements import as_numbers, stored
 from graphc.ir.params import print_value
 from graphc.ops.constant import ConstantParams
 
@@ -20,7 +21,7 @@ def splat(value: Value) -> bool | int | float | None:
     first, *rest = op.params.value
     if any(print_value(v) != print_value(first) for v in rest):
         return None
-    return op.params.type.dtype.numpy.type(first).item()
+    return as_numbers(stored([first], op.params.type.dtype))[0].item()
 
 
 def is_number(value: Value, number: float) -> bool:

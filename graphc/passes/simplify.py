@@ -250,6 +250,7 @@ _LOSSLESS = frozenset(
         (DType.F32, DType.F64),
         (DType.I32, DType.I64),
         (DType.I32, DType.F64),
+        *((stored, stored.computed) for stored in DType if stored is not DType.U64),
         *((DType.I1, wide) for wide in DType),
     }
 )

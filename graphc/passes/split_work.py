@@ -19,7 +19,8 @@ Convolutions and poolings are cut by images, the result of a convolution for one
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
 images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
-index, where each has a row of the result. Loops' bodies are cut too.
+index, where each has a row of the result, updates of rows by the numbers of each. Loops' bodies are
+cut too.
 
 Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
 those with one first factor, such as the gates of a cell, are computed at the same time, each whole,
@@ -53,16 +54,19 @@ from graphc.ops.convolution import (
     column_rows,
     conv_shape,
 )
+from graphc.ops.depthwise import DepthwiseParams, DepthwiseWeightGradParams, depthwise_shape
 from graphc.ops.kernel import GEMM
 from graphc.ops.loop import loop_parts
 from graphc.ops.parts import walked_values
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
+    ChannelSchedule,
     ConvSchedule,
     ImagesSchedule,
     KernelSchedule,
     LookupSchedule,
     ProductSchedule,
+    RowUpdateSchedule,
     Schedule,
     WeightGradSchedule,
     can_be_beside,
@@ -71,6 +75,7 @@ from graphc.ops.schedules import (
     product_before,
     schedule_of,
 )
+from graphc.ops.update_rows import block_of, row_update, row_width
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.window_products import Convolution, suits_winograd
 from graphc.passes.analysis.work import (
@@ -82,6 +87,7 @@ from graphc.passes.analysis.work import (
     kernel_ns,
     lookups_ns,
     product_ns,
+    row_update_ns,
 )
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -110,6 +116,9 @@ MOST_PRODUCT_PARTS = 8
 
 MOST_LOOKUP_PARTS = 8
 """Of lookups: each chunk walks over the table anew."""
+
+MOST_UPDATE_PARTS = 8
+"""Of an update of rows: each has sums of its own, and walks over the index anew."""
 
 NEAR_BYTES = 262144
 """A factor up to this size is in a near cache when the next chunk reads it."""
@@ -234,10 +243,14 @@ def chunks(op: Operation) -> Schedule | None:
             return product_chunks(op)
         case ImagesSchedule():
             return image_chunks(op)
+        case ChannelSchedule():
+            return channel_chunks(op)
         case WeightGradSchedule():
             return weight_chunks(op)
         case LookupSchedule() if has_own_rows(op):
             return lookup_chunks(op)
+        case RowUpdateSchedule():
+            return row_update_chunks(op)
         case _:
             return None
 
@@ -309,6 +322,16 @@ def lookup_chunks(op: Operation) -> LookupSchedule:
     return LookupSchedule("rows", length) if length < rows else LookupSchedule()
 
 
+def row_update_chunks(op: Operation) -> RowUpdateSchedule:
+    """How to cut a learner's update of rows."""
+    work, update = row_update_ns(op), row_update(op)
+    width = bound_of(row_width(update))
+    if work < GRAIN_NS:
+        return RowUpdateSchedule()
+    length = _length(width, work, MOST_UPDATE_PARTS, block_of(update.params))
+    return RowUpdateSchedule("numbers", length) if length < width else RowUpdateSchedule()
+
+
 def image_chunks(op: Operation) -> ImagesSchedule:
     """How to cut what goes over images one by one."""
     work = images_ns(op)
@@ -321,6 +344,26 @@ def image_chunks(op: Operation) -> ImagesSchedule:
         return ConvSchedule("images", 1, column_parts=across, feature_parts=features)
     length = _length(images, work, MOST_PADDED_PARTS if _is_padded(op) else MOST_PARTS, 1)
     return ImagesSchedule("images", length) if length < images else ImagesSchedule()
+
+
+def channel_chunks(op: Operation) -> ChannelSchedule:
+    """How to cut a depthwise convolution: by rows of its result, its gradient to the weights by
+    channels in whole cache lines."""
+    work = images_ns(op)
+    if work < GRAIN_NS:
+        return ChannelSchedule()
+    shape = depthwise_shape(op.params, [v.type for v in op.operands])
+    if isinstance(op.params, DepthwiseWeightGradParams):
+        line, channels = LINE_BYTES // op.result.tensor.dtype.itemsize, shape.channels
+        if channels % line:
+            return ChannelSchedule()
+        least = _length(channels, work, MOST_PARTS, line)
+        length = next(n for n in range(least, channels + 1, line) if channels % n == 0)
+        return ChannelSchedule("channels", length) if length < channels else ChannelSchedule()
+    walked = shape.places if isinstance(op.params, DepthwiseParams) else shape.extents
+    rows = bound_elements(shape.lead) * (walked[0] if len(walked) > 1 else 1)
+    length = _length(rows, work, MOST_PARTS, 1)
+    return ChannelSchedule("rows", length) if length < rows else ChannelSchedule()
 
 
 def image_parts(op: Operation, work: float) -> tuple[int, int]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphc.runtime.class_numbers import are_class_numbers, one_hot
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.element_types import BFLOAT16, as_numbers, as_type, type_text
 
 Array = np.ndarray
 
@@ -25,6 +27,7 @@ class ArgumentSpec:
     is_number   callers get it as one number
     is_state    the learner keeps it from call to call
     is_updated  the function writes into it
+    classes     more than 0: instead of one-hot rows of so many, class numbers may be given
     """
 
     name: str
@@ -35,6 +38,7 @@ class ArgumentSpec:
     is_number: bool = False
     is_state: bool = False
     is_updated: bool = False
+    classes: int = 0
 
     @staticmethod
     def of(
@@ -43,9 +47,10 @@ class ArgumentSpec:
         updated: Collection[str | None] = (),
         *,
         numbers: bool = True,
+        labels: Collection[str] = (),
     ) -> ArgumentSpec:
         """`updated`: the names of what the function writes into; `numbers`: one row and one column
-        are a number."""
+        are a number; `labels`: the names of inputs that class numbers may be given for."""
         sizes = tuple(d for d in array.shape if isinstance(d, int))
         fixed = sizes if len(sizes) == len(array.shape) else None
         return ArgumentSpec(
@@ -57,6 +62,7 @@ class ArgumentSpec:
             is_number=numbers and fixed == (1, 1) and not array.name.startswith(GRADIENT),
             is_state=isinstance(array, Argument) and array.role == "state",
             is_updated=array.name in updated,
+            classes=sizes[-1] if array.name in labels else 0,
         )
 
 
@@ -82,11 +88,20 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
     if isinstance(value, DeviceArray):
         return _on_device(spec, value, sizes)
     array = value if type(value) is np.ndarray else as_array(spec, value)
+    if spec.classes:
+        array = rows_of(spec, array)
     note_shape(spec, array.shape, sizes)
     if array.dtype != spec.dtype:
         array = convert(spec, array)
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+
+
+def rows_of(spec: ArgumentSpec, array: Array) -> Array:
+    """The one-hot rows of class numbers; another array as it is."""
+    if not spec.classes or not are_class_numbers(array):
+        return array
+    return one_hot(spec.name, array, spec.classes, spec.dtype)
 
 
 def _on_device(spec: ArgumentSpec, array: DeviceArray, sizes: dict[str, int]) -> Array:
@@ -129,14 +144,22 @@ def as_array(spec: ArgumentSpec, value: object) -> Array:
 
 def convert(spec: ArgumentSpec, array: Array) -> Array:
     """Other numbers as the declared element type; text, objects and complex numbers are refused."""
-    kinds = "fiub" if spec.dtype.kind == "f" else "iub" if spec.dtype.kind == "i" else "b"
+    kinds = _ACCEPTED.get(spec.dtype.kind, "b")
+    if array.dtype.name == BFLOAT16:
+        array = as_numbers(array)
     if array.dtype.kind not in kinds:
         raise fail(
             "input",
             f"input {spec.name} requires {wanted(spec)}, got elements of {array.dtype}",
         )
+    if spec.dtype.names:
+        return as_type(array, spec.dtype)
     with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
         return array.astype(spec.dtype, order="C")
+
+
+_ACCEPTED = {"f": "fiub", "V": "fiub", "i": "iub", "u": "iub"}
+"""The kinds of numpy's types that are converted to those of a kind."""
 
 
 def wrong_shape(
@@ -167,4 +190,5 @@ def _takes_samples(spec: ArgumentSpec) -> bool:
 
 def wanted(spec: ArgumentSpec) -> str:
     """What the spec requires, in words."""
-    return f"shape ({', '.join(map(str, spec.shape))}) of {spec.dtype}"
+    shape = f"shape ({', '.join(map(str, spec.shape))}) of {type_text(spec.dtype)}"
+    return f"{shape} or class numbers in one dimension" if spec.classes else shape

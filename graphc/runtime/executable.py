@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, read_array
 from graphc.runtime.call_numbers import Hyperparameters, Stores
+from graphc.runtime.class_numbers import are_class_numbers
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall
@@ -33,6 +34,7 @@ from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
 from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
+from graphc.support.element_types import type_text
 
 Array = np.ndarray
 Recompile = Callable[[Mapping[str, int]], tuple[CompiledFunction, Signature]]
@@ -290,11 +292,14 @@ class Executable:
         elif FastCall.serves(plan):
             specs, arguments = plan.dense, made.arguments
             given = made.inputs.items()
-            if any(n not in specs or arguments[specs[n].place] is not v for n, v in given):
+            if not all(n in specs for n in made.inputs):
+                return
+            classes = {n: v for n, v in given if specs[n].classes and are_class_numbers(v)}
+            if any(n not in classes and arguments[specs[n].place] is not v for n, v in given):
                 return
             stores = self._stores_of(made)
             if stores is not None:
-                self._calls.fast = FastCall(plan, list(made.inputs), arguments, stores)
+                self._calls.fast = FastCall(plan, list(made.inputs), arguments, stores, classes)
 
     def _stores_of(self, made: MadeCall) -> Stores | None:
         """What the function holds, by the stores that it stands in; None where some was
@@ -595,10 +600,10 @@ def _held(spec: ArgumentSpec, array: Array) -> Array:
     """A parameter or state array as the function needs it; itself when it fits already."""
     if array.shape != spec.fixed:
         raise fail("input", f"{spec.name} requires shape {spec.fixed}, got {array.shape}")
-    if array.dtype.kind not in "fiub":
-        raise fail("input", f"{spec.name} requires {spec.dtype}, got {array.dtype}")
     if array.dtype == spec.dtype and array.flags.c_contiguous and array.flags.aligned:
         return array
+    if array.dtype.kind not in "fiub" and array.dtype != spec.dtype:
+        raise fail("input", f"{spec.name} requires {type_text(spec.dtype)}, got {array.dtype}")
     with np.errstate(over="ignore"):
         return np.array(array, spec.dtype, order="C")
 

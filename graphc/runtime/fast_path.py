@@ -1,8 +1,9 @@
 """The fast path of calls: one with the shapes of an earlier call reuses what that call checked.
 
 A thorough call checks everything and finds a place for everything. A `FastCall` made from it
-serves those that follow in the same thread: arrays that need no conversion, under the same names,
-and the same parameter arrays. Anything else is left to the thorough way, errors included.
+serves those that follow in the same thread: arrays that need no conversion (class numbers of
+labels among them), under the same names, and the same parameter arrays. Anything else is left to
+the thorough way, errors included.
 
 Where inputs and results are small and a call has as many samples as the one before, their numbers
 are copied into memory that stays and out of it: that takes less time than telling the compiled
@@ -19,6 +20,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec
 from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
+from graphc.runtime.class_numbers import OneHotRows, are_class_numbers, one_hot
 from graphc.runtime.compiled import Fixed
 from graphc.runtime.plan import Array, Plan
 from graphc.runtime.signature import concrete_shape
@@ -34,11 +36,13 @@ class _SmallCall:
     """A call of so many samples in memory of its own.
 
     inputs   name, element type and shape of what is taken, and where it is copied to
+    labels   names of inputs that class numbers are given for, and their rows
     results  where each lies, and whether it is a single number
     """
 
     samples: int
     inputs: list[tuple[str, np.dtype, tuple[int, ...], Array]]
+    labels: list[tuple[str, OneHotRows]]
     results: list[tuple[str, Array, bool]]
     run: Fixed
 
@@ -55,6 +59,7 @@ class FastCall:
         "_held",
         "_inputs",
         "_is_first",
+        "_labels",
         "_least",
         "_most",
         "_numbers",
@@ -72,10 +77,16 @@ class FastCall:
         names: Sequence[str],
         arguments: Sequence[Array],
         stores: Stores,
+        classes: Mapping[str, Array],
     ) -> None:
         """`arguments` of a call that was made; parameters and state among them stand in `stores`
-        by these names, and may be others at a later call."""
+        by these names, and may be others at a later call. `classes`: the class numbers that it got
+        in place of rows."""
         self._plan = plan
+        self._labels = {
+            name: OneHotRows(numbers, arguments[plan.dense[name].place].copy())
+            for name, numbers in classes.items()
+        }
         specs = [plan.dense[name] for name in names]
         self._inputs = [
             (name, p.dtype, p.fixed, p.shape[-1] if p.shape else 0)
@@ -124,6 +135,9 @@ class FastCall:
             return None
         small = self._small
         if small is not None:
+            for name, rows in small.labels:
+                if not rows.take(inputs.get(name)):
+                    return self._run_in_place(inputs, hyperparameters)
             for name, dtype, shape, own in small.inputs:
                 value: Any = inputs.get(name)
                 if (
@@ -152,6 +166,8 @@ class FastCall:
         samples = -1
         for name, dtype, fixed, width in self._inputs:
             value: Any = inputs.get(name)
+            if name in self._labels:
+                value = self._one_hot(name, value)
             if (
                 type(value) is not np.ndarray
                 or value.dtype is not dtype
@@ -187,15 +203,29 @@ class FastCall:
             return {n: results[n] if a is None else a[0, 0] for n, a in self._results}
         return results
 
+    def _one_hot(self, name: str, numbers: Any) -> Array | None:
+        """The rows of class numbers like those of the call before, or of another number of samples;
+        None where these are none."""
+        held = self._labels[name]
+        if held.take(numbers):
+            return held.rows
+        if not are_class_numbers(numbers) or len(numbers) == len(held.rows):
+            return None
+        rows = one_hot(name, numbers, held.rows.shape[1], held.rows.dtype)
+        self._labels[name] = OneHotRows(numbers, rows)
+        return rows
+
     def _small_call(self, samples: int, given: Sequence[Array]) -> _SmallCall | None:
         """Of so many samples, with inputs of these shapes; None where arrays are large."""
         plan = self._plan
         names = [name for name, *_ in self._inputs]
+        labels = self._labels
+        taken = [a if n in labels else np.empty_like(a) for n, a in zip(names, given, strict=True)]
         inputs = [
-            (n, a.dtype, a.shape, np.empty_like(a)) for n, a in zip(names, given, strict=True)
+            (n, a.dtype, a.shape, a) for n, a in zip(names, taken, strict=True) if n not in labels
         ]
         made = [np.empty(_shape(p, plan, samples), d) for _, d, _, p in self._fresh]
-        own = [*(array for *_, array in inputs), *made]
+        own = [*taken, *made]
         if any(array.nbytes > SMALL_BYTES for array in own):
             return None
         arrays = list(self._arrays)
@@ -206,7 +236,7 @@ class FastCall:
         run = plan.compiled.fixed(arrays[:count], arrays[count:], sizes)  # type: ignore[arg-type]
         fresh = iter(made)
         results = [(n, next(fresh) if a is None else a, a is not None) for n, a in self._results]
-        return _SmallCall(samples, inputs, results, run)
+        return _SmallCall(samples, inputs, list(labels.items()), results, run)
 
 
 def _has_samples(spec: ArgumentSpec) -> bool:

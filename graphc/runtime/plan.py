@@ -50,7 +50,11 @@ class Plan:
     def of(compiled: CompiledFunction, signature: Signature) -> Plan:
         """What a call of the function has to know."""
         updated = {r.updates for r in signature.results}
-        specs = {a.name: ArgumentSpec.of(i, a, updated) for i, a in enumerate(signature.arguments)}
+        labels = signature.labels
+        specs = {
+            a.name: ArgumentSpec.of(i, a, updated, labels=labels)
+            for i, a in enumerate(signature.arguments)
+        }
         results = tuple(
             ArgumentSpec.of(i, r, numbers=signature.gives_numbers)
             for i, r in enumerate(signature.fresh_results)

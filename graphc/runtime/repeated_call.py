@@ -16,6 +16,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import Input, SparseArgumentSpec
 from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
+from graphc.runtime.class_numbers import OneHotRows, are_class_numbers
 from graphc.runtime.plan import Array, Plan, by_input
 from graphc.runtime.sequences import Minibatch, entry_places
 
@@ -88,15 +89,22 @@ class _Entries:
     def take(self, value: Any) -> bool:
         if type(value) is not tuple or len(value) != 2 + self.has_values:
             return False
-        found = value[0]
-        if not self._fits(found, self.given) or not self.offsets.take(value[1]):
+        if not self.offsets.take(value[1]):
+            return False
+        if self.has_values and not self._fits(value[2], self.values.dtype):
+            return False
+        if not self.take_indices(value[0]):
+            return False
+        if self.has_values:
+            self.values[self.places] = value[2]
+        return True
+
+    def take_indices(self, found: Any) -> bool:
+        """The same for class numbers, which are an index for each row."""
+        if not self._fits(found, self.given):
             return False
         if self.count and np.maximum.reduce(found.view(self.kind)) >= self.width:
             return False
-        if self.has_values:
-            if not self._fits(value[2], self.values.dtype):
-                return False
-            self.values[self.places] = value[2]
         self.indices[self.places] = found
         return True
 
@@ -233,6 +241,8 @@ def _taker(
     if minibatch is not None:
         own = own[: minibatch.sizes[0] - minibatch.gaps]
     items: list[object] = value if type(value) is list else [value]
+    if spec.classes and all(map(are_class_numbers, items)):
+        return _class_taker(items, own, is_list=type(value) is list)
     arrays = [a for a in items if isinstance(a, np.ndarray) and a.dtype == spec.dtype]
     if len(arrays) < len(items):
         return None
@@ -243,6 +253,17 @@ def _taker(
     return _List(tuple(_Numbers(own[: len(a), s]).take for s, a in enumerate(arrays))).take
 
 
+def _class_taker(items: Sequence[Any], own: Array, *, is_list: bool) -> Take:
+    """For class numbers: of all samples or columns, or of sequences side by side in `own`, which
+    holds the rows of these."""
+    if not is_list:
+        return OneHotRows(items[0], own).take
+    _, slots, classes = own.shape
+    starts = [(np.arange(len(item)) * slots + s) * classes for s, item in enumerate(items)]
+    rows = [OneHotRows(item, own, first) for item, first in zip(items, starts, strict=True)]
+    return _List(tuple(each.take for each in rows)).take
+
+
 def _sparse_taker(
     spec: SparseArgumentSpec, value: object, arguments: list[Array], minibatch: Minibatch | None
 ) -> Take | None:
@@ -250,6 +271,8 @@ def _sparse_taker(
     is_list = type(value) is list
     if is_list and minibatch is None:
         return None
+    numbered = [are_class_numbers(item) for item in items]
+    items = [_as_tuple(item) if n else item for item, n in zip(items, numbered, strict=True)]
     tuples = [item for item in items if _is_of_arrays(item)]
     if len(tuples) < len(items):
         return None
@@ -260,10 +283,19 @@ def _sparse_taker(
     time = minibatch.sizes[0] - minibatch.gaps if is_list and minibatch is not None else None
     places = entry_places(spec, [spec.read(item) for item in tuples], time)
     made = [_entries(spec, item, own, p) for item, p in zip(tuples, places, strict=True)]
-    takes = tuple(take for take in made if take is not None)
+    takes = tuple(
+        entries.take_indices if n else entries.take
+        for entries, n in zip(made, numbered, strict=True)
+        if entries is not None
+    )
     if len(takes) < len(items):
         return None
     return _List(takes).take if is_list else takes[0]
+
+
+def _as_tuple(numbers: Any) -> tuple[Array, Array]:
+    """Class numbers as the indices of rows of one entry, and their offsets."""
+    return numbers, np.arange(len(numbers) + 1)
 
 
 def _is_of_arrays(item: object) -> TypeGuard[tuple[Array, ...]]:
@@ -272,7 +304,7 @@ def _is_of_arrays(item: object) -> TypeGuard[tuple[Array, ...]]:
 
 def _entries(
     spec: SparseArgumentSpec, item: tuple[Array, ...], own: Sequence[Array], places: Array
-) -> Take | None:
+) -> _Entries | None:
     indices, offsets, *values = item
     equal = _Equal.of(offsets)
     if equal is None or indices.dtype.kind not in "iu":
@@ -289,4 +321,4 @@ def _entries(
         own[0],
         own[1],
         bool(values),
-    ).take
+    )

@@ -28,7 +28,9 @@ from graphc.runtime.argument_specs import (
     as_array,
     convert,
     read_array,
+    rows_of,
 )
+from graphc.runtime.class_numbers import are_class_numbers
 from graphc.runtime.sparse import NO_INDEX, SparseRows
 from graphc.support.diagnostics import fail
 
@@ -261,14 +263,14 @@ def read_sequences(
 def _sequence(spec: Input, item: object, number: int) -> Array | SparseRows:
     if isinstance(spec, SparseArgumentSpec):
         return spec.read(item)
-    array = as_array(spec, item)
+    array = rows_of(spec, as_array(spec, item))
     rows = spec.shape[2:]
     if array.ndim != 1 + len(rows) or array.shape[1:] != rows:
         wanted = ", ".join(["steps", *map(str, rows)])
         raise fail(
             "input",
-            f"input {spec.name} requires sequences of shape ({wanted}), "
-            f"got {array.shape} for sequence {number}",
+            f"input {spec.name} requires sequences of shape ({wanted})"
+            f"{' or class numbers' * bool(spec.classes)}, got {array.shape} for sequence {number}",
         )
     return array if array.dtype == spec.dtype else convert(spec, array)
 
@@ -287,14 +289,22 @@ def _from_lists(
     return Minibatch(values, layout, "list")
 
 
-def as_columns(value: object) -> object:
-    """The steps of a list of sequences one after another, as samples; other values as they are."""
+def as_columns(value: object, *, takes_classes: bool = False) -> object:
+    """The steps of a list of sequences one after another, as samples; other values as they are.
+
+    takes_classes  class numbers are steps too
+    """
     if not isinstance(value, list) or not value:
         return value
     if all(isinstance(item, SparseRows) for item in value):
         rows: list[SparseRows] = value
         return join_rows(rows, rows[0].width)[: sum(map(len, rows))]
-    arrays = [item for item in value if isinstance(item, np.ndarray) and item.ndim > 1]
+    arrays = [
+        item
+        for item in value
+        if isinstance(item, np.ndarray)
+        and (item.ndim > 1 or (takes_classes and are_class_numbers(item)))
+    ]
     fits = len(arrays) == len(value) and len({a.shape[1:] for a in arrays}) == 1
     return np.concatenate(arrays) if fits else value
 
@@ -394,7 +404,9 @@ def _whole_numbers(what: str, value: object, rank: int) -> Array:
 
 
 def _unshaped(spec: Input, value: object) -> Array | SparseRows:
-    return spec.read(value) if isinstance(spec, SparseArgumentSpec) else as_array(spec, value)
+    if isinstance(spec, SparseArgumentSpec):
+        return spec.read(value)
+    return rows_of(spec, as_array(spec, value))
 
 
 def _is_full(spec: Input, array: Array) -> bool:

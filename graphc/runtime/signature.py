@@ -7,6 +7,7 @@ holds integers and names of dims; a dim is bounded and its value is given by the
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,21 +15,16 @@ from typing import Literal
 import numpy as np
 
 from graphc.support.diagnostics import fail
+from graphc.support.element_types import NUMPY_DTYPES as NUMPY_DTYPES
 from graphc.support.matrix_sizes import matrix_sizes
 from graphc.support.size_formula import SizeFormula
 
 Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
 Shape = tuple[int | str, ...]
 
-NUMPY_DTYPES: dict[str, np.dtype] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "i1": np.dtype(np.bool_),
-}
-
 ABI_VERSION = 1
+STATE_ALIGNMENT = 64
+"""Of each array in the state of a training step, from its beginning."""
 
 GRADIENT = "gradient."
 """Results whose name starts so are gradients of what the rest names."""
@@ -172,6 +168,7 @@ class Signature:
     sparse     the inputs that are two arguments each
     sequences  of a function of sequences: where it is told how they lie
     is_split   some of its work is cut into chunks that threads can share
+    labels     inputs of one-hot rows, for which callers may give class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
     """
 
@@ -184,6 +181,7 @@ class Signature:
     sequences: SequenceTables | None = None
     is_split: bool = False
     gives_numbers: bool = True
+    labels: tuple[str, ...] = ()
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
@@ -253,9 +251,33 @@ class Signature:
         return tuple(d for d in self.dims if d.formula is not None and d.name in used)
 
     @property
+    def state_places(self) -> dict[Argument, int]:
+        """Of a training step in a file: the arguments that it updates, and the byte at which each
+        begins in the memory that holds them all."""
+        updated = {r.updates for r in self.results}
+        places: dict[Argument, int] = {}
+        end = 0
+        for argument in (a for a in self.arguments if a.name in updated):
+            places[argument] = end
+            end += _padded(argument)
+        return places
+
+    @property
+    def state_bytes(self) -> int:
+        """Of that memory; 0 for a function that updates nothing."""
+        return max([0, *(place + _padded(a) for a, place in self.state_places.items())])
+
+    @property
     def fresh_results(self) -> tuple[Result, ...]:
         """Results with memory of their own: those that overwrite no argument."""
         return tuple(r for r in self.results if r.updates is None)
+
+
+def _padded(argument: Argument) -> int:
+    """The bytes of an argument of fixed sizes, and those up to where the next one may begin."""
+    size = NUMPY_DTYPES[argument.dtype].itemsize
+    size *= math.prod(d for d in argument.shape if isinstance(d, int))
+    return -(-size // STATE_ALIGNMENT) * STATE_ALIGNMENT
 
 
 def runs_epochs(signature: Signature) -> bool:
@@ -276,8 +298,8 @@ def runs_epochs(signature: Signature) -> bool:
     inputs, hyperparameters = signature.with_role("input"), signature.with_role("hyperparameter")
     return (
         bool(inputs)
-        and all(len(i.shape) == 2 and i.shape[0] == dims[0].name for i in inputs)
-        and all(isinstance(i.shape[1], int) for i in inputs)
+        and all(i.shape[:1] == (dims[0].name,) for i in inputs)
+        and all(isinstance(d, int) for i in inputs for d in i.shape[1:])
         and signature.gives_numbers
         and all(_is_number(p) for p in (*hyperparameters, *signature.fresh_results))
     )
@@ -308,6 +330,12 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
         "isa": isa,
         "hash": content_hash,
     }
+    if signature.state_places:
+        places = signature.state_places.items()
+        numbers = signature.with_role("hyperparameter")
+        record["numbers"] = [{"name": a.name, "dtype": a.dtype} for a in numbers]
+        record["state"] = [{**_spec(a), "offset": place} for a, place in places]
+        record["state_bytes"] = signature.state_bytes
     if signature.derived_dims:
         record["derived"] = {d.name: str(d.formula) for d in signature.derived_dims}
     return json.dumps(record, separators=(",", ":"))

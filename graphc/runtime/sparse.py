@@ -1,8 +1,9 @@
 """Sparse data: rows of which only the numbers that are not zero are kept.
 
 `SparseRows` is what every accepted form becomes: a CSR matrix (of scipy, or anything with its
-attributes), a tuple (indices, offsets) or (indices, offsets, values), or an array. A call takes the
-indices and values of its samples as arrays [N, K], K the most entries that one of them has.
+attributes), a tuple (indices, offsets) or (indices, offsets, values), an array, or the class
+numbers of one-hot rows. A call takes the indices and values of its samples as arrays [N, K], K the
+most entries that one of them has.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from graphc.runtime.class_numbers import are_class_numbers, check_classes
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -22,7 +24,8 @@ NO_INDEX = -1
 _CSR = ("indptr", "indices", "data", "shape")
 _ARRAYS = ("indices", "offsets", "values")
 FORMS = (
-    "a CSR matrix, a tuple (indices, offsets) or (indices, offsets, values), or an array (N, {})"
+    "a CSR matrix, a tuple (indices, offsets) or (indices, offsets, values), an array (N, {}), or "
+    "class numbers (N,)"
 )
 
 
@@ -157,7 +160,12 @@ def _csr_parts(value: Any) -> tuple[tuple[int, ...], object, object, object]:
 
 
 def _from_dense(name: str, value: object, width: int) -> SparseRows:
+    """Of an array; class numbers stand for rows with a 1 there."""
     array = _as_array(name, value, width)
+    if are_class_numbers(array):
+        check_classes(name, array, width)
+        ones = np.ones(len(array), np.float32)
+        return SparseRows(array.astype(np.int32), np.arange(len(array) + 1), ones, width)
     if array.ndim != 2 or array.shape[1] != width:
         _wrong(name, width, f"shape {array.shape}")
     _require_numbers(name, array)

@@ -22,15 +22,20 @@ from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_a
 from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module, Value
+from graphc.ir.elements import BFLOAT16, DTYPES, as_array
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.signature import ROLES_OF_MODEL, Signature
+from graphc.runtime.threads import checked_threads, thread_count
+from graphc.support.arguments import texts
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import Location
 from graphc.tensor.caller import caller_location, definition_location
+from graphc.tensor.frozen import FrozenArguments
 from graphc.tensor.promotion import Array, PlainArray, element_type, is_number
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.tracing import Held, Trace, Traced, innermost
@@ -88,9 +93,18 @@ class ArrayFunction:
     precision  "f32", "f64", or f32 whose products round their factors: "tf32" (on a GPU, where it
                is faster) or "bf16" (everywhere); all floating-point arrays are converted to it;
                None: as they come
+    threads    how many compute a call, `threads` from then on; None: as `runtime/threads.py` says
+    freeze     names of arguments whose arrays stay as they are (`tensor/frozen.py`)
     """
 
-    def __init__(self, python: Callable[..., object], backend: str, precision: str | None) -> None:
+    def __init__(
+        self,
+        python: Callable[..., object],
+        backend: str,
+        precision: str | None,
+        threads: int | None = None,
+        freeze: Sequence[str] = (),
+    ) -> None:
         if not callable(python):
             raise fail(
                 "argument-type",
@@ -102,10 +116,11 @@ class ArrayFunction:
         self.backend = backend
         self._precision_name = precision
         self.precision = None
-        self._options = CompileOptions(backend)
+        self._options = CompileOptions(backend, threads=threads)
         if precision is not None:
             self.precision, contraction = parse_arithmetic(precision, "fma")
-            self._options = CompileOptions(backend, contraction=contraction)
+            self._options = replace(self._options, contraction=contraction)
+        self._frozen = FrozenArguments.of(python, freeze, caller_location()) if freeze else None
         self._traced: dict[Arguments, TracedFunction] = {}
         self._compiled: dict[object, Call] = {}
         self._derived: dict[object, ArrayFunction] = {}
@@ -118,6 +133,11 @@ class ArrayFunction:
 
     def __call__(self, *arguments: object) -> Any:
         """The results for these arguments: arrays, plain floats, and containers of them."""
+        if self._frozen is not None:
+            given, rest = self._frozen.split(arguments)
+            bound = self._frozen.bound(given, self._with_frozen)
+            if bound is not None:
+                return bound(*rest)
         fast = _fast_key(arguments)
         call = fast and self._compiled.get(fast[0])
         if fast and call:
@@ -136,6 +156,27 @@ class ArrayFunction:
                 return self._inlined(leaves, structure, around)
             call = self._compiled[key] = self._compile(found, made)
         return call(arrays)
+
+    @property
+    def threads(self) -> int:
+        """How many compute a call; results have the same bits for any number. May be set between
+        calls: nothing is compiled again."""
+        return thread_count(self._options.threads)
+
+    @threads.setter
+    def threads(self, threads: int) -> None:
+        self._options = replace(self._options, threads=checked_threads(threads))
+        for call in self._compiled.values():
+            call.compiled.use_threads(threads)
+        bound = self._frozen.functions if self._frozen is not None else ()
+        for function in (*bound, *self._derived.values()):
+            function.threads = threads
+
+    def _with_frozen(self, python: Callable[..., object]) -> ArrayFunction:
+        """A function that closes over the arrays of frozen arguments, with the same options."""
+        made = ArrayFunction(python, self.backend, self._precision_name, self._options.threads)
+        made.location = self.location
+        return made
 
     def compiled_for(self, *arguments: object) -> tuple[Call, list[Array]]:
         """What a call with these arguments runs, and the arrays among them."""
@@ -171,7 +212,8 @@ class ArrayFunction:
     def derive(self, key: object, make: MakePython) -> ArrayFunction:
         """Another function made of this one, with its options; the same one for the same key."""
         if key not in self._derived:
-            made = ArrayFunction(make(self), self.backend, self._precision_name)
+            threads = self._options.threads
+            made = ArrayFunction(make(self), self.backend, self._precision_name, threads)
             made.location = self.location
             made._made_of = (self, key, make)
             self._derived[key] = made
@@ -182,7 +224,7 @@ class ArrayFunction:
         if self._made_of is not None:
             base, key, make = self._made_of
             return base.with_precision(precision).derive(key, make)
-        return ArrayFunction(self.python, self.backend, precision)
+        return ArrayFunction(self.python, self.backend, precision, self._options.threads)
 
     # --- tracing ---------------------------------------------------------------------------------
 
@@ -273,7 +315,8 @@ class ArrayFunction:
         return found, [np.asarray(x) for x, t in chosen if isinstance(t, TensorType)]
 
     def _optimising(self, options: CompileOptions) -> list[Pass]:
-        passes = [*pipeline(OPTIMISE), *rounding(options.contraction)]
+        merge = MergeProducts(frozen=options.freeze)
+        passes = [merge, *pipeline(OPTIMISE), *rounding(options.contraction)]
         return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
@@ -364,8 +407,7 @@ def _ready(given: object, dtype: np.dtype) -> Array:
         flags = given.flags
         if flags.c_contiguous and flags.aligned:
             return given
-    with np.errstate(over="ignore"):  # too large for f32 is infinite
-        return np.array(given, dtype, order="C")
+    return as_array(np.asarray(given), DTYPES[dtype])  # what is too large for f32 is infinite
 
 
 def _number_or_array(array: Array) -> Any:
@@ -414,12 +456,17 @@ def _is_plain(leaf: object) -> TypeGuard[float | PlainArray]:
     return isinstance(leaf, float | np.floating)
 
 
+def _has_floats(array: Array) -> bool:
+    dtype = array.dtype
+    return dtype.kind == "f" or dtype == DType.BF16.numpy or dtype.name == BFLOAT16
+
+
 def default_type(leaves: Sequence[object]) -> DType:
     """The type of plain floats: f32 where all floating-point arrays are of it, else f64."""
     found = {
         x.dtype.itemsize
         for x in leaves
-        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and not _is_plain(x)
+        if isinstance(x, np.ndarray) and _has_floats(x) and not _is_plain(x)
     }
     return DType.F32 if found and max(found) <= 4 else DType.F64
 
@@ -429,6 +476,8 @@ def function(
     *,
     backend: str = DEFAULT_BACKEND,
     precision: str | None = None,
+    threads: int | None = None,
+    freeze: str | Sequence[str] = (),
 ) -> Any:
     """Make a compiled function of arrays out of a Python function; a decorator, also with options.
 
@@ -436,10 +485,17 @@ def function(
     them; ints, bools and texts are known while it is traced, so another value compiles again. It
     is compiled once for every combination of shapes and element types. Raises GraphcError at the
     user's line for what cannot be traced.
+
+    threads  how many compute a call, `f.threads` from then on; by default what the variable
+             GRAPHC_NUM_THREADS says, else one for each core (docs/threads.md)
+    freeze   names of arguments whose arrays are given again and again and not written to: products
+             find them in the form that they read fastest, and what depends on them alone is
+             computed once. Another array, not another content, is looked at anew
     """
+    names = texts(freeze, "freeze")
     if python is None:
-        return lambda f: ArrayFunction(f, backend, precision)
-    return ArrayFunction(python, backend, precision)
+        return lambda f: ArrayFunction(f, backend, precision, threads, names)
+    return ArrayFunction(python, backend, precision, threads, names)
 
 
 def as_function(given: object) -> ArrayFunction:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.core import Value
+from graphc.ir.elements import converted
 from graphc.ir.types import Symbol, TensorType, TypeRuleError
 from graphc.ops import elementwise, functions
 from graphc.ops.constant import constant
@@ -21,8 +22,10 @@ from graphc.tensor import lookup, numeric
 from graphc.tensor.caller import caller_location
 from graphc.tensor.promotion import PlainArray, element_type, named_type, number_as
 from graphc.tensor.shapes import Axes, a_shape, fixed_sizes, whole
+from graphc.tensor.stored_types import as_computed, as_stored
 from graphc.tensor.tensor import (
     Tensor,
+    absolute,
     apply,
     average,
     cast,
@@ -58,7 +61,9 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere. Both are computed everywhere."""
 
     def make(trace: Trace) -> Value:
-        return numeric.choose(trace.builder, *trace.lift([condition]), *trace.lift([x, y]))
+        b, dtype = trace.builder, trace.common([x, y])
+        chosen = (as_computed(b, v) for v in trace.lift([x, y], dtype))
+        return as_stored(b, numeric.choose(b, *trace.lift([condition]), *chosen), dtype)
 
     return emit([condition, x, y], make)
 
@@ -148,9 +153,10 @@ def add_along_axis(x: Any, indices: Any, values: Any, axis: int = -1) -> Any:
     def make(trace: Trace) -> Value:
         dtype = trace.common([x, values])
         floating = dtype if dtype.is_float else trace.default
-        operands = trace.lift([x], floating)[0], trace.lift_one(indices)
-        given = trace.lift([values], floating)[0]
-        return lookup.added_along(trace.builder, *operands, given, axis)
+        b = trace.builder
+        table, given = (as_computed(b, v) for v in trace.lift([x, values], floating))
+        made = lookup.added_along(b, table, trace.lift_one(indices), given, axis)
+        return as_stored(b, made, floating)
 
     return emit([x, indices, values], make)
 
@@ -180,9 +186,31 @@ def conv(x: Any, weights: Any, strides: Any = 1) -> Any:
     return floats(lambda b, v, w: numeric.convolved(b, v, w, strides), x, weights)
 
 
+def conv_transpose(x: Any, weights: Any, strides: Any = 1) -> Any:
+    """The slope of `conv` to its images: [.., extents.., channels] of x [.., windows.., features].
+
+    weights [sizes.., channels, features] are those of the `conv`. What windows make of each place
+    of x is added where they overlap; extents are (windows - 1) stride + size.
+    """
+    return floats(lambda b, v, w: numeric.transposed_convolution(b, v, w, strides), x, weights)
+
+
+def depthwise_conv(
+    x: Any, weights: Any, strides: Any = 1, padding: Any = 0, dilations: Any = 1
+) -> Any:
+    """Windows of each channel of images, times a kernel of its own: [.., windows.., channels].
+
+    Images are [.., extents.., channels] with one or two extents, weights [sizes.., channels].
+    `padding`: a number of elements around, or for each axis a pair (before, after); what a window
+    has there is left out of its sum. The elements of a window are `dilations` apart.
+    """
+    settings = strides, padding, dilations
+    return floats(lambda b, v, w: numeric.convolved_depthwise(b, v, w, *settings), x, weights)
+
+
 def maxpool(x: Any, n: int) -> Any:
     """The largest of every n neighbours along the last axis, whose size n divides."""
-    return numbers(lambda b, v: numeric.pool_maximum(b, v, whole(n, "n")), x)
+    return numbers(lambda b, v: numeric.pool_maximum(b, v, whole(n, "n")), x, is_ordered=True)
 
 
 # --- shapes --------------------------------------------------------------------------------------
@@ -288,7 +316,7 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
     try:
         array = make()
         element_type(array.dtype)
-        return array.view(PlainArray) if dtype is None else array.astype(named_type(dtype).numpy)
+        return array.view(PlainArray) if dtype is None else converted(array, named_type(dtype))
     except TypeRuleError as problem:
         raise fail(problem.slug, problem.message, caller_location()) from None
     except (TypeError, ValueError, ArithmeticError) as problem:
@@ -303,7 +331,9 @@ _OTHERS = (
         cast,
         concatenate,
         conv,
+        conv_transpose,
         cross_correlate,
+        depthwise_conv,
         divide,
         expand_dims,
         eye,
@@ -330,6 +360,7 @@ _OTHERS = (
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (*_OF_ELEMENTS, *_OTHERS)},
-    "abs": of_elements(elementwise.ABS),
+    "abs": absolute,
+    "absolute": absolute,
 }
 """By the names that users write behind `gc.`."""

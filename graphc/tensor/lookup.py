@@ -1,7 +1,7 @@
 """Elements at computed places of an axis, and elements put there: by lookups in the IR.
 
-Lookups are of floating-point numbers and of one axis of a matrix; other element types go through
-f64, which holds them exactly: i64 in two halves.
+Lookups are of f32 and f64 and of one axis of a matrix; other element types go through one of these
+which holds them exactly: integers of 64 bits in two halves.
 """
 
 from __future__ import annotations
@@ -111,8 +111,11 @@ def _unrowed(b: IRBuilder, rows: Value, shape: tuple[Dim, ...], axis: int) -> Va
 def _as_floats(b: IRBuilder, x: Value, look: Lookup) -> Value:
     """The lookup in x, whatever its element type."""
     dtype = x.tensor.dtype
-    if dtype.is_float:
-        return look(b, x)
+    if dtype is DType.U64:
+        return convert(b, _as_floats(b, convert(b, x, DType.I64), look), dtype)
+    if dtype.is_float or dtype.itemsize < 4:
+        wide = DType.F64 if dtype is DType.F64 else DType.F32
+        return convert(b, look(b, convert(b, x, wide)), dtype)
     if dtype is not DType.I64:
         return convert(b, look(b, convert(b, x, DType.F64)), dtype)
     half = full_like(b, HALF, x)

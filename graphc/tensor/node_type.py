@@ -106,7 +106,7 @@ class NodeType:
             refine=partial(_refine, self, operands) if self.equal_rows else None,
             expand=partial(_expand, self, operands),
             reference=partial(_reference, self),
-            zero_in_gaps=tuple(i for i, o in enumerate(operands) if not self.takes_whole(o)),
+            gap_values=tuple(None if self.takes_whole(o) else 0.0 for o in operands),
             equation=self.equation,
             source=self.source,
             ndl=(self.name,),

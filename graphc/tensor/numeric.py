@@ -22,11 +22,12 @@ from graphc.ir.types import (
 from graphc.ops import composites
 from graphc.ops.constant import extent, full_like
 from graphc.ops.contraction import matmul as emit_matmul
+from graphc.ops.depthwise import depthwise
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
 from graphc.ops.indexed import gather
 from graphc.ops.movement import concat, pad, reshape, reverse, transpose
-from graphc.ops.patches import patches
+from graphc.ops.patches import overlap_add, patches
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.selection import top_indices
 from graphc.tensor.shapes import (
@@ -283,6 +284,64 @@ def convolved(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
         )
     seen = windows(b, x, sizes[:walked], strides, first)
     return emit_matmul(b, seen, w, contract=walked + 1)
+
+
+def transposed_convolution(b: IRBuilder, x: Value, w: Value, strides: object) -> Value:
+    """[.., P.., F] times [S.., C, F], added where windows lie: [.., E.., C]."""
+    dims = fixed_sizes(shape_of(w), "the weights of conv_transpose")
+    walked = len(dims) - 2
+    first = x.tensor.rank - 1 - walked
+    if walked < 1 or first < 0 or shape_of(x)[-1] != dims[-1] or 0 in dims:
+        raise TypeRuleError(
+            "conv_transpose requires images [.., extents.., features] and weights [sizes.., "
+            f"channels, features], got {shape_text(shape_of(x))} and {dims}",
+            slug="shape-mismatch",
+        )
+    steps = _numbers(strides, "a stride", walked)
+    places = fixed_sizes(shape_of(x)[first:-1], "the images of conv_transpose")
+    if 0 in places:
+        raise TypeRuleError(
+            f"conv_transpose requires extents of at least 1, got {shape_text(shape_of(x))}",
+            slug="shape-mismatch",
+        )
+    extents = [(p - 1) * t + s for p, t, s in zip(places, steps, dims[:walked], strict=True)]
+    product = emit_matmul(b, x, w, transpose_b=True)
+    return overlap_add(b, product, first, extents, steps)
+
+
+def convolved_depthwise(
+    b: IRBuilder, x: Value, w: Value, strides: object, padding: object, dilations: object
+) -> Value:
+    """Windows of [.., E.., C] times [S.., C]: [.., P.., C]."""
+    sizes = fixed_sizes(shape_of(w), "the weights of depthwise_conv")
+    walked = len(sizes) - 1
+    first = x.tensor.rank - 1 - walked
+    if walked not in (1, 2) or first < 0 or shape_of(x)[-1] != sizes[-1]:
+        raise TypeRuleError(
+            "depthwise_conv requires images [.., extents.., channels] and weights [sizes.., "
+            f"channels] of one or two sizes, got {shape_text(shape_of(x))} and {sizes}",
+            slug="shape-mismatch",
+        )
+    steps = _numbers(strides, "a stride", walked)
+    apart = _numbers(dilations, "a dilation", walked)
+    low, high = _around(padding, walked)
+    return depthwise(b, x, w, first, steps, low, high, apart)
+
+
+def _around(padding: object, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many elements there are before and after, on each axis."""
+    several = padding if isinstance(padding, tuple | list) else [padding] * count
+    pairs = [pair if isinstance(pair, tuple | list) else (pair, pair) for pair in several]
+    if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
+        raise TypeRuleError(
+            f"requires a padding of one number, or one or two for each of {count} axes, "
+            f"got {padding}",
+            slug="bad-value",
+        )
+    low, high = (tuple(whole(n, "padding") for n in ends) for ends in zip(*pairs, strict=True))
+    if min((*low, *high)) < 0:
+        raise TypeRuleError(f"requires a padding of at least 0, got {padding}", slug="bad-value")
+    return low, high
 
 
 def pool_maximum(b: IRBuilder, x: Value, n: int) -> Value:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphc.driver.options import DEFAULT_BATCH
+from graphc.ir.elements import as_array
 from graphc.ir.types import DIM_NAME, Dim, DType, Symbol, TensorType, TypeRuleError
 from graphc.model.program import Program
 from graphc.support.arguments import whole
@@ -188,7 +189,7 @@ def _parameter(name: str, leaf: object, location: Location) -> Array:
     """A copy of a parameter's value, of an element type that there is here."""
     try:
         array = np.asarray(leaf)
-        return np.array(array, element_type(array.dtype).numpy, order="C")
+        return as_array(array, element_type(array.dtype))
     except (ValueError, TypeRuleError) as problem:
         raise fail(
             "argument-type", f"parameter `{name}` requires an array: {problem}", location

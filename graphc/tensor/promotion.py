@@ -1,17 +1,19 @@
 """Element types: which arrays are taken, and what type two operands meet in.
 
 Truth values < integers < floating-point numbers. An operand of a lower kind is converted to the
-other's type, i32 and i64 meet in i64, and a plain Python number takes the array's type: f32 times
-0.5 stays f32. f32 and f64 arrays do not mix: one has to be cast.
+other's type, integers meet in the smallest type that holds the numbers of both, and a plain Python
+number takes the array's type: f32 times 0.5 stays f32. Different floating-point types do not mix,
+nor u64 with signed integers: one has to be cast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 import numpy as np
 
+from graphc.ir.elements import BFLOAT16
 from graphc.ir.types import DType, TypeRuleError
 
 Array = np.ndarray
@@ -23,20 +25,14 @@ class PlainArray(np.ndarray):
 
 
 _EXACT = {d.numpy: d for d in DType}
-_WIDER = {
-    np.dtype(np.float16): DType.F32,
-    np.dtype(np.int8): DType.I32,
-    np.dtype(np.uint8): DType.I32,
-    np.dtype(np.int16): DType.I32,
-    np.dtype(np.uint16): DType.I32,
-    np.dtype(np.uint32): DType.I64,
-}
-_NAMES = {"f32": DType.F32, "f64": DType.F64, "i32": DType.I32, "i64": DType.I64, "i1": DType.I1}
+_NAMES = {d.value: d for d in DType}
 
 
 def element_type(dtype: np.dtype) -> DType:
     """The type that elements of a numpy type have here. Raises TypeRuleError for other types."""
-    found = _EXACT.get(dtype) or _WIDER.get(dtype) or _EXACT.get(dtype.newbyteorder("="))
+    found = _EXACT.get(dtype) or _EXACT.get(dtype.newbyteorder("="))
+    if dtype.name == BFLOAT16:
+        return DType.BF16
     if found is None:
         raise TypeRuleError(
             f"requires an array of floats, integers or truth values, got one of {dtype}",
@@ -52,7 +48,8 @@ def named_type(given: object) -> DType:
     if isinstance(given, str) and given in _NAMES:
         return _NAMES[given]
     try:
-        found = _EXACT.get(np.dtype(given))  # type: ignore[arg-type]  # whatever numpy accepts
+        dtype = np.dtype(given)  # type: ignore[arg-type]  # whatever numpy accepts
+        found = DType.BF16 if dtype.name == BFLOAT16 else _EXACT.get(dtype)
     except TypeError:
         found = None
     if found is None:
@@ -72,19 +69,33 @@ def common_type(types: Sequence[DType], numbers: Sequence[Number], default: DTyp
     floats = sorted({t.value for t in types if t.is_float})
     if len(floats) > 1:
         raise TypeRuleError(
-            "requires one floating-point type, got f32 and f64; convert one of them with gc.cast",
+            f"requires one floating-point type, got {' and '.join(floats)}; "
+            "convert one of them with gc.cast",
             slug="ill-typed",
         )
     if floats:
         return DType(floats[0])
     if any(isinstance(n, float | np.floating) for n in numbers):
         return default
-    for type in (DType.I64, DType.I32):
-        if type in types:
-            return type
+    integers = {t for t in types if t is not DType.I1}
+    if integers:
+        return _common_integer(integers)
     if any(not isinstance(n, bool | np.bool_) for n in numbers):
         return DType.I64
     return DType.I1
+
+
+def _common_integer(types: Iterable[DType]) -> DType:
+    """The smallest integer type that holds the numbers of all."""
+    found = _EXACT[np.result_type(*(t.numpy for t in types))]
+    if found.is_float:
+        names = " and ".join(sorted(t.value for t in types))
+        raise TypeRuleError(
+            f"requires integers that meet in one type, got {names}; convert one of them with "
+            "gc.cast",
+            slug="ill-typed",
+        )
+    return found
 
 
 def number_as(number: Number, type: DType) -> bool | int | float:

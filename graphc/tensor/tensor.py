@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, Signature
 from typing import Any, NoReturn
 
@@ -29,6 +29,7 @@ from graphc.tensor.names import in_place_of, numpy_name
 from graphc.tensor.numeric import elementwise
 from graphc.tensor.promotion import is_number, named_type
 from graphc.tensor.shapes import Axes, Shape, full_shape
+from graphc.tensor.stored_types import as_computed, as_stored, quotient_of_u64
 from graphc.tensor.tracing import Trace, Traced, innermost
 
 Rule = Callable[..., Value]
@@ -340,21 +341,42 @@ def floats(rule: Rule, *operands: Any) -> Any:
 
     def make(trace: Trace) -> Value:
         dtype = trace.common(operands)
-        return rule(
-            trace.builder, *trace.lift(operands, dtype if dtype.is_float else trace.default)
-        )
+        return _computed(trace, rule, operands, dtype if dtype.is_float else trace.default)
 
     return emit(operands, make)
 
 
-def numbers(rule: Rule, *operands: Any) -> Any:
-    """`rule` on numbers: truth values become whole numbers."""
+def numbers(rule: Rule, *operands: Any, is_ordered: bool = False) -> Any:
+    """`rule` on numbers: truth values become whole numbers.
+
+    is_ordered  the rule compares them, and what it gives is one of them or a truth value
+    """
 
     def make(trace: Trace) -> Value:
         dtype = trace.common(operands)
-        return rule(trace.builder, *trace.lift(operands, DType.I64 if dtype is DType.I1 else dtype))
+        dtype = DType.I64 if dtype is DType.I1 else dtype
+        return _computed(trace, rule, operands, dtype, is_ordered=is_ordered)
 
     return emit(operands, make)
+
+
+def elements(rule: Rule, *operands: Any) -> Any:
+    """`rule`, which compares elements or gives them back, on any elements."""
+
+    def make(trace: Trace) -> Value:
+        return _computed(trace, rule, operands, trace.common(operands), is_ordered=True)
+
+    return emit(operands, make)
+
+
+def _computed(
+    trace: Trace, rule: Rule, operands: Sequence[Any], dtype: DType, *, is_ordered: bool = False
+) -> Value:
+    """`rule` on elements of `dtype`, as those that it is computed with."""
+    b = trace.builder
+    lifted = trace.lift(operands, dtype)
+    made = rule(b, *(as_computed(b, v, is_ordered=is_ordered) for v in lifted))
+    return as_stored(b, made, dtype, is_ordered=is_ordered)
 
 
 def truths(rule: Rule, *operands: Any) -> Any:
@@ -392,9 +414,15 @@ def of_elements(op: OpDef) -> Callable[..., Any]:
 
 def _conversion(op: OpDef) -> Callable[..., Any]:
     """By what operands are brought to one element type, which follows from what `op` takes."""
-    if not _takes(op, DType.I1):
-        return numbers if _takes(op, DType.I32) else floats
-    return apply if _takes(op, DType.I32) else truths
+    if not _takes(op, DType.I32):
+        return truths if _takes(op, DType.I1) else floats
+    if _takes(op, DType.I1):
+        return elements
+    return partial(numbers, is_ordered=True) if op in _ORDERED else numbers
+
+
+_ORDERED = (ops.MAXIMUM, ops.MINIMUM, ops.CLIP)
+"""What compares numbers and gives one of them back."""
 
 
 def _takes(op: OpDef, dtype: DType) -> bool:
@@ -409,7 +437,13 @@ add = of_elements(ops.ADD)
 subtract = of_elements(ops.SUB)
 multiply = of_elements(ops.MUL)
 negative = of_elements(ops.NEG)
-absolute = of_elements(ops.ABS)
+_magnitude = of_elements(ops.ABS)
+
+
+def absolute(x: Any) -> Any:
+    """Absolute value; slope 0 at 0. Unsigned numbers stay what they are."""
+    is_unsigned = isinstance(x, Traced | np.ndarray) and x.dtype.kind == "u"
+    return x if is_unsigned else _magnitude(x)
 
 
 def divide(x: Any, y: Any) -> Any:
@@ -419,7 +453,14 @@ def divide(x: Any, y: Any) -> Any:
 
 def quotient(x: Any, y: Any) -> Any:
     """Division of integers, cut towards 0; by 0 it gives 0. Of floats it is that of `divide`."""
-    return numbers(elementwise(ops.DIV), x, y)
+
+    def make(trace: Trace) -> Value:
+        dtype = trace.common([x, y])
+        rule = quotient_of_u64 if dtype is DType.U64 else elementwise(ops.DIV)
+        dtype = DType.I64 if dtype is DType.I1 else dtype
+        return _computed(trace, rule, [x, y], dtype)
+
+    return emit([x, y], make)
 
 
 def power(x: Any, exponent: Any) -> Any:
@@ -440,9 +481,10 @@ def _products(exponent: Any) -> int | None:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """Elements of another type: "f32", "f64", "i32", "i64", "i1", or a numpy type.
+    """Elements of another type: "f32", "f16", "bf16", "u8", … or a numpy type.
 
-    A float becomes an integer by cutting off, within the integer's range; nan becomes 0.
+    A float becomes an integer by cutting off, within the integer's range, and nan 0; an integer
+    another by its low bits; what becomes a float the nearest one.
     """
     return apply(lambda b, v: numeric.convert(b, v, named_type(dtype)), x)
 
@@ -453,12 +495,14 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 def total(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    """The sum over axes; integers add up as i64."""
+    """The sum over axes; integers add up as i64, unsigned ones as u64."""
 
     def make(trace: Trace) -> Value:
         dtype = trace.common([x])
-        (value,) = trace.lift([x], dtype if dtype.is_float else DType.I64)
-        return numeric.total(trace.builder, value, axis, keepdims)
+        if not dtype.is_float:
+            dtype = DType.U64 if dtype.is_unsigned else DType.I64
+        rule = lambda b, v: numeric.total(b, v, axis, keepdims)  # noqa: E731
+        return _computed(trace, rule, [x], dtype)
 
     return emit([x], make)
 
@@ -468,11 +512,15 @@ def average(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
 
 
 def largest(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    return numbers(lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=True), x)
+    return numbers(
+        lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=True), x, is_ordered=True
+    )
 
 
 def smallest(x: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    return numbers(lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=False), x)
+    return numbers(
+        lambda b, v: numeric.extremum(b, v, axis, keepdims, largest=False), x, is_ordered=True
+    )
 
 
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphc.ir.clone import clone_operations
 from graphc.ir.core import ArgumentRole, Function, IRBuilder, RegionKind, ResultInfo, Value
+from graphc.ir.elements import as_array, as_numbers, converted
 from graphc.ir.evaluate import evaluate
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.constant import CONSTANT, ConstantParams, constant, extent
@@ -141,7 +142,7 @@ class Trace:
         if array.size <= MAX_CONSTANT or _is_one_number(array):
             return self._constant(array, type)
         # A copy: what the function computes does not change when the caller's array does.
-        return self._hold(operand, type, np.array(array, dtype.numpy, order="C"))
+        return self._hold(operand, type, as_array(array, dtype))
 
     def _require_open(self, operand: Traced) -> None:
         if not operand.trace.is_open:
@@ -153,8 +154,7 @@ class Trace:
             )
 
     def _constant(self, array: Array, type: TensorType) -> Value:
-        with np.errstate(over="ignore"):
-            elements = array.astype(type.dtype.numpy).ravel().tolist()
+        elements = as_numbers(converted(array, type.dtype)).ravel().tolist()
         if _is_one_number(array):
             elements = elements[:1]
         params = ConstantParams(type, tuple(elements or [_zero(type.dtype)]))

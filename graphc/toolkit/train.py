@@ -12,6 +12,7 @@ from graphc.driver.compile import node_names
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.loop import run_training
+from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import EpochStart
 from graphc.learn.step import training_outputs
@@ -164,7 +165,9 @@ def _run(plan: _Plan, session: Session) -> None:
 
         watched = replace(progress, start=start, should_stop=session.should_stop)
         extras = Extras(plan.validation, Checkpoints(files, resume=files.resume), plan.adaptation)
-        run_training(model, plan.reader, plan.plan, session.options, watched, extras)
+        run_training(
+            NetworkTrainee(model), plan.reader, plan.plan, session.options, watched, extras
+        )
 
 
 TRAIN = Action(

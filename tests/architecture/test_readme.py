@@ -115,6 +115,21 @@ def write_edit_example() -> None:
     Path("add_layer.mel").write_text(script, encoding="utf-8")
 
 
+def write_onnx_example() -> None:
+    """A network of one layer, as `net.onnx`."""
+    onnx = pytest.importorskip("onnx")
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", size])
+        for name, size in (("x", 64), ("y", 10))
+    )
+    weights = onnx.numpy_helper.from_array(np.zeros((64, 10), np.float32), "w")
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "dense", [x], [y], [weights])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)]), "net.onnx"
+    )
+
+
 @pytest.mark.llvm
 @pytest.mark.slow
 @pytest.mark.usefixtures("model_formats")
@@ -130,6 +145,7 @@ def test_the_examples_of_every_help_run(digits: Path) -> None:
     for file in ("samples.npy", "x.npy"):
         np.save(file, samples)
     write_edit_example()
+    write_onnx_example()
     dumped = graphc("dump", "net.ndl", "--stage", "schedule", "--nodes", "z")
     Path("edited.gir").write_text(dumped.out, encoding="utf-8")
     for line in (line for name in ("", *COMMANDS) for line in examples_of_help(name)):

@@ -204,6 +204,14 @@ def _batch_size(v: Array, x: Array, *columns: Array) -> Array:
     return np.abs(v) + np.abs(bias)
 
 
+def _attention(_v: Array, query: Array, key: Array, value: Array) -> Array:
+    """A score's error is a relative one of its weight; a weight and a value are off by as much."""
+    scores = np.max(np.abs(query).T @ np.abs(key), axis=1, initial=0)
+    steps = 2 * (query.shape[0] + 4) * scores + 2 * (query.shape[1] + FUNCTION_ERROR + 4)
+    return 2 * steps * np.max(np.abs(value), axis=1, initial=0, keepdims=True)
+
+
+ATTENTION = NodeJudge("scores, then exp, sum and quotient, then the mean", _attention)
 BATCH_NORMALIZATION = NodeJudge("8 u (|V| + |bias|)", _batch_normalization, size=_batch_size)
 
 

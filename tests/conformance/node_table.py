@@ -336,6 +336,36 @@ ROWS: tuple[NodeRow, ...] = (
         ),
     ),
     NodeRow(
+        "column_times",
+        tuple(
+            Use(leaves, {"inner": inner})
+            for inner, leaves in (
+                *((1, (samples(1), samples(1))), (5, (samples(5), samples(5)))),
+                *((1, (samples(3), samples(5))), (WIDE, (samples(WIDE), samples(2 * WIDE)))),
+                *((3, (samples(12), samples(6))), (2, (matrix(4, 7), matrix(6, 7)))),
+            )
+        ),
+        NodeJudge("2 rows u |A||B|", terms=lambda a, _b: a.shape[0]),
+    ),
+    NodeRow(
+        "attention",
+        (
+            *_uses(
+                *((samples(r), samples(r), samples(v)) for r, v in ((1, 1), (5, 3), (WIDE, 5))),
+                (matrix(5, 7), matrix(5, 7), matrix(2, 7)),
+            ),
+            *_uses(
+                (samples(6), samples(6), samples(8)),
+                (matrix(4, 1), matrix(4, 1), matrix(2, 1)),
+                heads=2,
+                causal=True,
+            ),
+        ),
+        judges.ATTENTION,
+        (small, small, numbers),
+        specials="none",
+    ),
+    NodeRow(
         "times",
         _PRODUCTS
         + _uses(*((matrix(m, k), Leaf(k, None, "sparse_input")) for m, k in ((5, 3), (WIDE, 64)))),

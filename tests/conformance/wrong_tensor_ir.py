@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from graphc.ir.codegen import Elementwise
 from tests.conformance.wrong_ir_forms import ARGUMENTS, use
@@ -12,6 +12,18 @@ _SLICE = "starts = [0, 0], stops = [3, 5], steps = [1, 1]"
 _PAD = "low = [0, 0], high = [1, 0], inner = [0, 0]"
 _WINDOWS = "axis = 1, sizes = [2, 2], strides = [1, 1]"
 _EXTENTS = "axis = 0, extents = [5], strides = [1]"
+
+
+def _depthwise(own: str = "", of_long: str = "") -> Callable[..., str]:
+    """The settings of a depthwise convolution along axis 1, some of them changed; `of_long`: what
+    differs where the elements of a window are far apart."""
+
+    def text(**changes: str) -> str:
+        numbers = {"strides": "[1]", "low": "[0]", "high": "[0]", "dilations": "[1]", **changes}
+        first = of_long if of_long and numbers["dilations"] == "[9]" else own
+        return f"axis = 1, {first}{', '.join(f'{k} = {v}' for k, v in numbers.items())}"
+
+    return text
 
 
 def _unary(name: str, accepted: str, *, wrong: str, result: str = "3x5xf32") -> tuple[str, ...]:
@@ -355,6 +367,58 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("overlap_add %s {axis = 0} : tensor<6x5xf32>", "bad-value", "`extents` is required"),
         use(f"overlap_add {{{_EXTENTS}}} : tensor<6x5xf32>", "graph-structure", "got 0"),
     ),
+    **{
+        name: (
+            use(
+                f"{name} {given} {{{numbers(strides='[1, 1, 1]')}}} : {result}",
+                "ill-typed",
+                "requires one or two walked axes from 1 on, then one of channels",
+            ),
+            use(
+                f"{name} {given} {{{numbers(low='[0, 0]')}}} : {result}",
+                "ill-typed",
+                "requires a stride, a dilation, low and high for each of 1 axes",
+            ),
+            use(
+                f"{name} {given} {{{numbers(dilations='[0]')}}} : {result}",
+                "bad-value",
+                "requires strides and dilations of at least 1",
+            ),
+            use(
+                f"{name} {given} {{{numbers(dilations='[9]')}}} : {result}",
+                "bad-value",
+                "requires windows that fit into",
+            ),
+            use(
+                f"{name} {wrong} {{{numbers()}}} : {result}",
+                "shape-mismatch",
+                "requires dims [",
+            ),
+            use(f"{name} %r, %d {{{numbers()}}} : {result}", "ill-typed", "of one element type"),
+            use(
+                f"{name} {given} {{{numbers()}}} : tensor<3xf32>",
+                "graph-structure",
+                f"gives {result}, but is marked",
+            ),
+        )
+        for name, given, wrong, numbers, result in (
+            ("depthwise", "%r, %g", "%r, %k", _depthwise(), "tensor<2x2x5xf32>"),
+            (
+                "depthwise_data_grad",
+                "%r, %g",
+                "%s, %k",
+                _depthwise("extents = [4], "),
+                "tensor<2x4x5xf32>",
+            ),
+            (
+                "depthwise_weight_grad",
+                "%r, %r",
+                "%r, %s",
+                _depthwise("sizes = [1], ", "sizes = [2], "),
+                "tensor<1x5xf32>",
+            ),
+        )
+    },
     # looked-up sums
     "gather": (
         use("gather %a, %b : tensor<3x5xf32>", "ill-typed", "requires elements of i32"),

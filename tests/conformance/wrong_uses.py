@@ -256,6 +256,24 @@ WRONG_USES: Mapping[str, tuple[WrongUse, ...]] = {
         ("shape-mismatch", "y = «KhatriRaoProduct(number, x4)»"),
     )
     + _of_two_nodes("KhatriRaoProduct"),
+    "column_times": _uses(
+        ("shape-mismatch", "y = «ColumnTimes(x4, w43)»"),
+        ("shape-mismatch", "y = «ColumnTimes(x4, x5, inner=2)»"),
+        ("shape-mismatch", "y = «ColumnTimes(x4, x4, inner=3)»"),
+        ("bad-value", "y = «ColumnTimes(x4, x4, inner=0)»"),
+        ("bad-value", "y = ColumnTimes(x4, x4, inner=«1.5»)"),
+    )
+    + _of_two_nodes("ColumnTimes"),
+    "attention": _uses(
+        ("shape-mismatch", "y = «Attention(x4, x5, x4)»"),
+        ("shape-mismatch", "y = «Attention(x4, x4, w43)»"),
+        ("shape-mismatch", "y = «Attention(x4, x4, x5, heads=2)»"),
+        ("bad-value", "y = «Attention(x4, x4, x4, heads=0)»"),
+        ("bad-value", "y = Attention(x4, x4, x4, heads=«2.5»)"),
+        ("argument-count", "y = «Attention(x4, x4)»"),
+        ("undefined-name", 'y = Attention(x4, x4, «"no node"»)'),
+        ("bad-option", "y = Attention(x4, x4, x4, «scale»=2)"),
+    ),
     "sum_elements": _of_one_node("SumElements"),
     "sum_column_elements": _of_one_node("SumColumnElements"),
     # functions of each element or column

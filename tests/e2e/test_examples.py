@@ -69,6 +69,17 @@ def test_histograms_are_told_apart_and_then_not(
     assert_picture(tmp_path / "histogram.png", text)
 
 
+def test_an_onnx_network_is_tuned_in_python_and_from_c(
+    load: Load, capsys: Capture, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnx")
+    assert load("fine_tuning/fine_tuning.py").main(200, 10, tmp_path) == 0
+    text = capsys.readouterr().out
+    assert number(text, "dark on light: # %") > 90
+    assert number(text, "10 epochs: # %") < 40
+    assert "the parameters of both are the same, bit for bit" in text
+
+
 # --- networks ------------------------------------------------------------------------------------
 
 

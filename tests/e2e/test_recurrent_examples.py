@@ -116,6 +116,29 @@ def test_words_are_tagged(load: Load, capsys: Capture) -> None:
     assert "300 sentences to learn from" in capsys.readouterr().out
 
 
+def test_a_tagger_loses_as_much_in_bf16_as_in_f32(load: Load) -> None:
+    train = load("tagging/train.py")
+    corpus = train.make_corpus(300, 60)
+    numbering = train.Numbering.of(corpus)
+    found: dict[str, list[float]] = {}
+    for precision in ("f32", "bf16"):
+        net = train.network(numbering, 24)
+        records = gc.train(
+            net,
+            train.data(numbering, corpus.training),
+            epochs=4,
+            minibatch=train.SIDE_BY_SIDE,
+            learning_rate_per_sample="0.02",
+            momentum=0.9,
+            precision=precision,
+            seed=1,
+        )
+        found[precision] = [record.criterion for record in records]
+    assert found["bf16"] != found["f32"]
+    assert found["f32"][-1] < 0.5 * found["f32"][0]
+    assert found["bf16"] == pytest.approx(found["f32"], rel=0.01)
+
+
 # --- language model ------------------------------------------------------------------------------
 
 

@@ -11,9 +11,10 @@ from graphc.backends.base import Backend, CompiledFunction
 from graphc.backends.cuda.platform import using
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function, IRBuilder, Module, OpDef, RegionKind, ResultInfo
+from graphc.ir.elements import stored
 from graphc.ir.params import Params
 from graphc.ir.parser import parse_module
-from graphc.ir.types import Symbol, TensorType
+from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops import default_context
 from graphc.ops.control import RETURN
 from graphc.ops.reduction import broadcast
@@ -125,5 +126,4 @@ def call(
 
 
 def _garbage(shape: tuple[int, ...], dtype: str) -> Array:
-    numpy = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
-    return np.full(shape, 77, numpy.get(dtype, np.bool_))
+    return np.full(shape, stored([dtype == "i1" or 77], DType(dtype))[0])

@@ -7,8 +7,8 @@ updates is read-only: so code that reads what it has not written gives two resul
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
@@ -72,10 +72,10 @@ class GuardedFunction(CompiledFunction):
 
             with (
                 patch.object(native, "aligned_bytes", scratch),
-                ThreadPoolExecutor(1) as thread,
+                # As on a new thread: there is no scratch memory yet.
+                patch.object(self._native, "_threads", threading.local()),
             ):
-                # A new thread: it has no scratch memory yet.
-                thread.submit(self._native, held, fresh, sizes).result()
+                self._native(held, fresh, sizes)
             assert not memory.problems(), memory.problems()
             return [x.copy() for x in (*held, *fresh)]
         finally:

@@ -19,6 +19,7 @@ from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops import (
     constant,
     contraction,
+    depthwise,
     elementwise,
     functions,
     indexed,
@@ -28,8 +29,18 @@ from graphc.ops import (
     reduction,
     selection,
 )
-from tests.support import movement_cases
-from tests.support.judges import EXACT, SAME_NUMBERS, Judge, lookups, near, products, sums, ulps
+from tests.support import depthwise_cases, movement_cases
+from tests.support.judges import (
+    EXACT,
+    SAME_NUMBERS,
+    Judge,
+    lookups,
+    near,
+    products,
+    sums,
+    ulps,
+    window_sums,
+)
 
 Dims = tuple[Dim, ...]
 
@@ -37,6 +48,8 @@ N = Symbol("N", 8)
 FLOATS = (DType.F32, DType.F64)
 NUMBERS = (DType.F32, DType.F64, DType.I32, DType.I64)
 ALL = (*NUMBERS, DType.I1)
+MOVED = (*ALL, DType.U8, DType.F16)
+"""With elements of one and two bytes, which are only stored."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,7 @@ def _operand_types(op: OpDef, dims: Dims, dtype: DType) -> tuple[TensorType, ...
 
 
 def _casts(dtype: DType) -> Iterable[Case]:
-    for target in ALL:
+    for target in (*ALL, DType.U32, DType.F16):
         for case in _elementwise(elementwise.CAST, elementwise.CastParams(target))(dtype):
             yield Case(f"{case.name}, to {target}", case.types, case.params, None, case.samples)
 
@@ -457,13 +470,21 @@ ROWS: tuple[Row, ...] = (
     Row(reduction.REDUCE_MAX, NUMBERS, _reductions(reduction.REDUCE_MAX), SAME_NUMBERS, "kinked"),
     Row(reduction.REDUCE_MIN, NUMBERS, _reductions(reduction.REDUCE_MIN), SAME_NUMBERS, "kinked"),
     Row(movement.RESHAPE, ALL, _reshapes, EXACT, "smooth"),
-    Row(movement.TRANSPOSE, ALL, _transposes, EXACT, "smooth"),
+    Row(movement.TRANSPOSE, MOVED, _transposes, EXACT, "smooth"),
     Row(movement.SLICE, ALL, _moves(movement_cases.slices), EXACT, "smooth"),
-    Row(movement.PAD, ALL, _moves(movement_cases.pads), EXACT, "smooth"),
-    Row(movement.CONCAT, ALL, _moves(movement_cases.concats), EXACT, "smooth"),
+    Row(movement.PAD, MOVED, _moves(movement_cases.pads), EXACT, "smooth"),
+    Row(movement.CONCAT, MOVED, _moves(movement_cases.concats), EXACT, "smooth"),
     Row(movement.REVERSE, ALL, _moves(movement_cases.reverses), EXACT, "smooth"),
     Row(patches.PATCHES, ALL, _moves(movement_cases.patches), EXACT, "smooth"),
     Row(patches.OVERLAP_ADD, NUMBERS, _moves(movement_cases.overlap_adds), EXACT, "smooth"),
+    *(
+        Row(op, FLOATS, _moves(uses), window_sums(), "smooth")
+        for op, uses in (
+            (depthwise.DEPTHWISE, depthwise_cases.results),
+            (depthwise.DEPTHWISE_DATA_GRAD, depthwise_cases.data_grads),
+            (depthwise.DEPTHWISE_WEIGHT_GRAD, depthwise_cases.weight_grads),
+        )
+    ),
     Row(contraction.MATMUL, FLOATS, _products, products(), "smooth"),
     Row(selection.TOP_INDICES, FLOATS, _selections, EXACT),
     Row(indexed.GATHER, FLOATS, _takes, SAME_NUMBERS, "smooth"),

@@ -70,7 +70,12 @@ class CompiledProduct:
 def compile_product(product: Product, target: Target | None = None) -> CompiledProduct:
     """The product ready to be called."""
     target = target or host_target()
-    loaded = engine.load(engine.object_code(product_text(product, target), target), ["go"], target)
+    return compile_text(product, product_text(product, target), target)
+
+
+def compile_text(product: Product, text: str, target: Target) -> CompiledProduct:
+    """The same of a module that has the product as `go`."""
+    loaded = engine.load(engine.object_code(text, target), ["go"], target)
     count = len(product.symbols()) + 2 * bool(product.split)
     types = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * count
     return CompiledProduct(product, engine.function(loaded, "go", None, *types), loaded)

@@ -34,6 +34,14 @@ from graphc.ops import ALL_OPS
 from graphc.ops.constant import CONSTANT, EXTENT, IOTA, ConstantParams, ExtentParams, IotaParams
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import RETURN
+from graphc.ops.depthwise import (
+    DEPTHWISE,
+    DEPTHWISE_DATA_GRAD,
+    DEPTHWISE_WEIGHT_GRAD,
+    DepthwiseDataGradParams,
+    DepthwiseParams,
+    DepthwiseWeightGradParams,
+)
 from graphc.ops.elementwise import CAST, SELECT, CastParams
 from graphc.ops.indexed import (
     GATHER,
@@ -77,6 +85,7 @@ INEXACT = (*(row.op.name for row in ROWS if row.judge.bound is not None), "reduc
 """Operations whose last bits are a backend's own choice, as are those of products."""
 
 FLOATS = (DType.F32, DType.F64)
+COMPUTED = tuple(d for d in DType if d is d.computed)
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 0.1)
 
 
@@ -149,7 +158,7 @@ class _Maker:
         dims = self._part_of(self._space)
         if self._choose.random() < 0.2:
             dims = self._random_dims(2)
-        dtype = self._choose.choice((DType.F32,) * 6 + tuple(DType))
+        dtype = self._choose.choice((DType.F32,) * 6 + COMPUTED)
         type = TensorType(dims, dtype)
         role = self._choose.choice(("input", "parameter", "state", "hyperparameter"))
         value = self._function.add_argument(name, type, role)
@@ -175,7 +184,8 @@ class _Maker:
         kinds += [self._slice, self._pad, self._concat, self._reverse]
         kinds += [self._windows, self._overlap_add]
         kinds += [self._iota, self._extent, self._top_indices]
-        kinds += [self._matmul, self._matmul, self._look_up] if self._products else []
+        if self._products:
+            kinds += [self._matmul, self._matmul, self._look_up, self._depthwise]
         made = self._choose.choice(kinds)()
         return made is not None
 
@@ -238,7 +248,7 @@ class _Maker:
         return self._emit(opdef, operands, NoParams())
 
     def _cast(self) -> Value | None:
-        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(tuple(DType))))
+        return self._emit(CAST, [self._any()], CastParams(self._choose.choice(COMPUTED)))
 
     def _broadcast(self) -> Value | None:
         x = self._any()
@@ -348,6 +358,40 @@ class _Maker:
         extents = tuple((o - 1) * t + s + self._choose.randrange(t) for o, s, t in walked)
         return self._emit(OVERLAP_ADD, [x], OverlapAddParams(axis, extents, strides))
 
+    def _depthwise(self) -> Value | None:
+        """One of the three products of a depthwise convolution, over one axis or two."""
+        x, walked = self._any(), self._choose.randint(1, 2)
+        type, axis = _type(x), _type(x).rank - walked - 1
+        inner = [d for d in type.dims[axis:] if isinstance(d, int)] if axis >= 0 else []
+        if type.dtype not in FLOATS or len(inner) <= walked or 0 in inner:
+            return None
+        strides, dilations, low, high, sizes = (
+            tuple(self._choose.randint(least, 2) for _ in range(walked))
+            for least in (1, 1, 0, 0, 1)
+        )
+        numbers = list(zip(inner, strides, dilations, low, high, sizes, strict=False))
+        kind = self._choose.choice(("result", "data_grad", "weight_grad"))
+        if kind == "weight_grad":
+            places = [(e + a + z - (s - 1) * d - 1) // t + 1 for e, t, d, a, z, s in numbers]
+            if min(places) < 1:
+                return None
+            other = self._like(type.with_dims((*type.dims[:axis], *places, inner[-1])))
+            params: Params = DepthwiseWeightGradParams(axis, sizes, strides, low, high, dilations)
+        else:
+            other = self._like(type.with_dims((*sizes, inner[-1])))
+            params = DepthwiseParams(axis, strides, low, high, dilations)
+        if kind == "data_grad":
+            extents = tuple((n - 1) * t + (s - 1) * d + 1 - a - z for n, t, d, a, z, s in numbers)
+            if min(extents) < 1:
+                return None
+            params = DepthwiseDataGradParams(axis, extents, strides, low, high, dilations)
+        opdef = {
+            "result": DEPTHWISE,
+            "data_grad": DEPTHWISE_DATA_GRAD,
+            "weight_grad": DEPTHWISE_WEIGHT_GRAD,
+        }[kind]
+        return None if other is None else self._emit(opdef, [x, other], params)
+
     def _walk(self, x: Value) -> tuple[int, list[int]]:
         """An axis and the fixed extents from there on, up to one of the samples."""
         dims = _type(x).dims
@@ -416,7 +460,7 @@ class _Maker:
 
     def _constant(self, type: TensorType | None = None) -> Value | None:
         if type is None:
-            dtype = self._choose.choice((DType.F32, *DType))
+            dtype = self._choose.choice((DType.F32, *COMPUTED))
             type = TensorType(self._part_of(self._space), dtype)
         count = 1
         if not type.symbols() and 0 < type.bound_elements <= 64 and self._choose.random() < 0.4:

@@ -37,6 +37,7 @@ COLS = (1, 2, 3, 4, 6)
 MAX_VALUE = 30.0
 MOST_ROWS = 40  # rows of what is stacked or convolved
 MOST_FACTORS = 6  # rows of what is multiplied or repeated: every product stays small
+MOST_SCORE = 2.0  # of a number that attention compares: weights magnify what scores lost
 MARGIN = 0.02  # distance from kinks and ties, far above any rounding error of f32
 ATTEMPTS = 40  # draws for one node before the network is given up
 
@@ -413,6 +414,27 @@ def _khatri_rao_product(g: _Growth) -> None:
     x = g.pick(lambda e: e.rows <= MOST_FACTORS)
     y = g.of_size(int(g.rng.choice([r for r in ROWS if r <= MOST_FACTORS])), x.cols)
     g.add("khatri_rao_product", *_either_order(g, x, y))
+
+
+def _column_times(g: _Growth) -> None:
+    x = g.pick(lambda e: e.rows <= MOST_FACTORS)
+    y = g.of_size(int(g.rng.choice([r for r in ROWS if r <= MOST_FACTORS])), x.cols)
+    common = [n for n in range(1, MOST_FACTORS + 1) if x.rows % n == 0 == y.rows % n]
+    g.add("column_times", *_either_order(g, x, y), inner=int(g.rng.choice(common)))
+
+
+def _attention(g: _Growth) -> None:
+    """Of queries and keys that fit each other about evenly: large scores are magnified noise."""
+    query = g.pick(lambda e: bool(np.all(np.abs(e.value) < MOST_SCORE)))
+    key = g.pick(
+        lambda e: (
+            e.rows == query.rows
+            and e.cols == query.cols
+            and bool(np.all(np.abs(e.value) < MOST_SCORE))
+        )
+    )
+    value = g.of_size(int(g.rng.choice(ROWS)), query.cols)
+    g.add("attention", query, key, value, causal=bool(g.rng.random() < 0.5))
 
 
 def _row_repeat(g: _Growth) -> None:
@@ -882,6 +904,8 @@ _RULES: dict[str, Callable[[_Growth], None]] = {
     "column_element_times": _column_element_times,
     "diag_times": _diag_times,
     "khatri_rao_product": _khatri_rao_product,
+    "column_times": _column_times,
+    "attention": _attention,
     "row_repeat": _row_repeat,
     "transpose": _transpose,
     "diagonal": _diagonal,

@@ -106,7 +106,7 @@ def side_by_side(lengths: Sequence[int], slots: int, rng: np.random.Generator) -
 
 # --- what nodes make of them ---------------------------------------------------------------------
 
-_WITHIN_SEQUENCES = ("time_reverse", "crf", "cos_distance_with_negative_samples")
+_WITHIN_SEQUENCES = ("time_reverse", "attention", "crf", "cos_distance_with_negative_samples")
 """Nodes whose reference takes its columns as one sequence."""
 _AHEAD = {"past_value": -1, "future_value": 1}
 

@@ -55,6 +55,19 @@ def _khatri_rao(a: Tensor, b: Tensor) -> Tensor:
     return torch.einsum("aj,bj->baj", a, b).flatten(0, 1)
 
 
+def _column_times(p: Any, _types: Types, a: Tensor, b: Tensor) -> Tensor:
+    """Of each column two matrices, column after column."""
+    left = a.T.reshape(a.shape[1], p.inner, a.shape[0] // p.inner).transpose(1, 2)
+    right = b.T.reshape(b.shape[1], b.shape[0] // p.inner, p.inner).transpose(1, 2)
+    return torch.bmm(left, right).transpose(1, 2).flatten(1).T
+
+
+def _attention(p: Any, _types: Types, *operands: Tensor) -> Tensor:
+    heads = [x.T.reshape(x.shape[1], p.heads, -1).transpose(0, 1) for x in operands]
+    found = functional.scaled_dot_product_attention(*heads, is_causal=p.causal)
+    return found.transpose(0, 1).flatten(1).T
+
+
 def _first_maxima(x: Tensor) -> Tensor:
     return torch.argmax(x, dim=0)
 
@@ -203,6 +216,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "row_element_times": _plain(torch.mul),
     "column_element_times": _plain(torch.mul),
     "khatri_rao_product": _plain(_khatri_rao),
+    "column_times": _column_times,
+    "attention": _attention,
     "sum_elements": _plain(lambda x: _number(x.sum())),
     "sum_column_elements": _plain(lambda x: x.sum(0, keepdim=True)),
     "rectified_linear": _plain(torch.relu),

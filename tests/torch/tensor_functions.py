@@ -90,6 +90,43 @@ def _overlap_add(p: Any, y: Tensor) -> Tensor:
     return transposed(y)[0]
 
 
+def _depthwise(p: Any, x: Tensor, w: Tensor) -> Tensor:
+    """PyTorch's own, of channels before the walked axes, as a picture one row high for one."""
+    *lead, channels = (*x.shape[: p.axis], x.shape[-1])
+    walked = len(p.strides)
+    if not x.numel() or not w.numel():
+        return _no_depthwise(p, x, w)
+    images = x.reshape(-1, *x.shape[p.axis :]).movedim(-1, 1)
+    kernels = w.movedim(-1, 0).unsqueeze(1)
+    around = [n for pair in zip(p.low[::-1], p.high[::-1], strict=True) for n in pair]
+    images = functional.pad(images, around)
+    convolve = functional.conv2d if walked == 2 else functional.conv1d
+    made = convolve(images, kernels, stride=p.strides, dilation=p.dilations, groups=channels)
+    return made.movedim(1, -1).reshape(*lead, *made.shape[2:], channels)
+
+
+def _no_depthwise(p: Any, x: Tensor, w: Tensor) -> Tensor:
+    """Of no images or no channels."""
+    numbers = zip(x.shape[p.axis :], w.shape, p.strides, p.low, p.high, p.dilations, strict=False)
+    places = [(e + a + z - (s - 1) * d - 1) // t + 1 for e, s, t, a, z, d in numbers]
+    return torch.zeros((*x.shape[: p.axis], *places, x.shape[-1]), dtype=x.dtype) + 0 * (
+        x.sum() + w.sum()
+    )
+
+
+def _depthwise_grads(p: Any, given: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """What PyTorch's gradient rule makes of zeros and a slope; `given`: images or kernels."""
+    images, kernels = (given, None) if hasattr(p, "sizes") else (None, given)
+    if images is None:
+        images = torch.zeros(
+            (*slope.shape[: p.axis], *p.extents, slope.shape[-1]), dtype=slope.dtype
+        )
+    if kernels is None:
+        kernels = torch.zeros((*p.sizes, images.shape[-1]), dtype=slope.dtype)
+    _, transposed = torch.func.vjp(lambda x, w: _depthwise(p, x, w), images, kernels)
+    return transposed(slope)
+
+
 def _place(index: Tensor, size: int) -> Tensor:
     """Indices into an axis with one more element in front, which stands for all outside."""
     inside = (index >= 0) & (index < size)
@@ -197,6 +234,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "reverse": lambda p, x: torch.flip(x, p.axes),
     "patches": _patches,
     "overlap_add": _overlap_add,
+    "depthwise": _depthwise,
+    "depthwise_data_grad": lambda p, y, w: _depthwise_grads(p, w, y)[0],
+    "depthwise_weight_grad": lambda p, x, y: _depthwise_grads(p, x, y)[1],
     "top_indices": lambda p, x: torch.topk(x, p.count, dim=1).indices.to(torch.int32),
     "gather": _gather,
     "scatter_add": _scatter_add,

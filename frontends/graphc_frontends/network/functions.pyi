@@ -67,6 +67,29 @@ class Functions(NetworkBase):
         """All products of an element of x and one of y in the same column; the row of x varies
         fastest."""
 
+    def column_times(
+        self,
+        a: Operand,
+        b: Operand,
+        *,
+        inner: int = 1,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """In each column the product of two matrices, which stand there column after column; of
+        vectors (inner = all rows) their inner product."""
+
+    def element_divide(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Quotient, infinite or nan where y is 0; integers truncate and are 0 there; element by
+        element."""
+
     def negate(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Negation; element by element."""
 
@@ -170,6 +193,17 @@ class Functions(NetworkBase):
 
     def cosine(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Cosine of an angle in radians; element by element."""
+
+    def pow(
+        self,
+        x: Operand,
+        y: Operand,
+        *,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """X to the power y; nan for a negative x with a y that is not whole; x^0 and 1^y are 1;
+        element by element."""
 
     def elu(self, x: Operand, *, name: str | None = None, tag: Tags = ()) -> NetworkNode:
         """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0; element by
@@ -392,6 +426,20 @@ class Functions(NetworkBase):
     ) -> NetworkNode:
         """Minus the log likelihood of a label sequence under a linear-chain conditional random
         field, summed over the sequences; without sequences the minibatch is one."""
+
+    def attention(
+        self,
+        query: Operand,
+        key: Operand,
+        value: Operand,
+        *,
+        heads: int = 1,
+        causal: bool = False,
+        name: str | None = None,
+        tag: Tags = (),
+    ) -> NetworkNode:
+        """Of each step the mean of its sequence's values, weighted by how its query fits their
+        keys; without sequences a minibatch is one."""
 
     def per_dim_mean_var_normalization(
         self,

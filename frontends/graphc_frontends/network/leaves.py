@@ -12,7 +12,10 @@ class Leaves(NetworkBase):
     """Nodes without operands."""
 
     def input(self, name: str, rows: int, *, tag: str | Sequence[str] = ()) -> NetworkNode:
-        """Data with `rows` numbers a sample, given at every call under this name."""
+        """Data with `rows` numbers a sample, given at every call under this name.
+
+        With the tag `label` class numbers (samples,) may be given for one-hot rows.
+        """
         return self._add("input", (), {"rows": rows}, name, tag)
 
     def image_input(
@@ -36,7 +39,8 @@ class Leaves(NetworkBase):
         """As `input`, for data of which most numbers are zero: products with it look up rows.
 
         A call gives a CSR matrix (samples, rows), a tuple (indices, offsets) or (indices, offsets,
-        values) where sample n has the entries from offsets[n] to offsets[n + 1], or an array.
+        values) where sample n has the entries from offsets[n] to offsets[n + 1], an array, or class
+        numbers (samples,): one entry of 1 for each sample.
         """
         return self._add("sparse_input", (), {"rows": rows}, name, tag)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +16,8 @@ from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
-from graphc_frontends.onnx.reading import read_model
-from graphc_frontends.onnx.values import Dim, Known, Weight, is_known
+from graphc_frontends.onnx.reading import bfloat16, read_model
+from graphc_frontends.onnx.values import Dim, Weight, dtype_of, is_float, is_known
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TypeProto
@@ -30,7 +31,20 @@ ELEMENT_TYPES = {
     np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64",
     np.dtype(np.bool_): "i1",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int16): "i16",
+    np.dtype(np.uint8): "u8",
+    np.dtype(np.uint16): "u16",
+    np.dtype(np.uint32): "u32",
+    np.dtype(np.uint64): "u64",
 }
+"""And bf16, whose type in numpy a package brings."""
+
+
+def element_name(dtype: np.dtype[Any]) -> str | None:
+    """graphc's name of an element type; None for one that it does not have."""
+    return "bf16" if dtype == bfloat16() else ELEMENT_TYPES.get(dtype)
 
 
 def load_program(
@@ -141,7 +155,7 @@ class _Inputs:
             raise fail("not-supported", f"{self._file}: the input `{name}` is a {kind}")
         tensor = type.tensor_type
         dtype = self._reader.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        element = ELEMENT_TYPES.get(np.dtype(dtype))
+        element = element_name(np.dtype(dtype))
         if element is None:
             message = f"{self._file}: the input `{name}` has elements of {dtype}"
             raise fail("not-supported", f"{message}, which is not supported")
@@ -204,9 +218,10 @@ def _dim_name(name: str, taken: set[str]) -> str:
 
 def _declare_parameters(reader: Reader, scope: Scope) -> None:
     """Arrays of floats of the file are parameters, those of other types are known."""
-    arrays = {t.name: reader.array(t) for t in reader.model.graph.initializer}
-    for name, array in {**arrays, **_large_constants(reader)}.items():
-        if array.dtype in (np.float32, np.float64):
+    given = {t.name: t for t in reader.model.graph.initializer}
+    for name, tensor in {**given, **_large_constants(reader)}.items():
+        array = reader.array(tensor)  # one at a time: all of them are as large as the file
+        if is_float(array):
             own = np.array(array, order="C")  # one that can be written, as parameters are
             made = reader.builder.parameter(name, own)
             scope.values[name] = Weight(made.trace, made.value, own)
@@ -214,14 +229,14 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
             scope.values[name] = array
 
 
-def _large_constants(reader: Reader) -> dict[str, Known]:
-    """Arrays that nodes give and that are too large to be written into the function."""
-    found: dict[str, Known] = {}
+def _large_constants(reader: Reader) -> dict[str, Any]:
+    """Tensors that nodes give and that are too large to be written into the function."""
+    found: dict[str, Any] = {}
     for node in reader.model.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            array = reader.array(node.attribute[0].t)
-            if array.size > MAX_WRITTEN:
-                found[node.output[0]] = array
+            tensor = node.attribute[0].t
+            if math.prod(tensor.dims) > MAX_WRITTEN:
+                found[node.output[0]] = tensor
     return found
 
 
@@ -243,7 +258,7 @@ def _port(name: str, made: Any) -> object:
         import graphc as gc
 
         return gc.stack([*made.reshape(-1)]).reshape(made.shape)
-    if not isinstance(made, Symbol) and np.dtype(made.dtype) not in ELEMENT_TYPES:
+    if not isinstance(made, Symbol) and element_name(dtype_of(made)) is None:
         message = f"the result `{name}` has elements of {made.dtype}, which is not supported"
         raise fail("not-supported", message)
     return made

@@ -6,6 +6,7 @@ The `onnx` package reads it; without that there is one error with the line that 
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,12 @@ MAX_BYTES = 2**31 - 1
 def element_type(number: int) -> np.dtype[Any]:
     """numpy's type for an element type as ONNX counts them."""
     return np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(number))
+
+
+@cache
+def bfloat16() -> np.dtype[Any]:
+    """numpy's type for bf16, which a package that `onnx` needs brings."""
+    return element_type(onnx_package().TensorProto.BFLOAT16)
 
 
 def read_model(path: Path) -> ModelProto:

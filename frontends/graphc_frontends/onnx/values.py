@@ -20,6 +20,7 @@ from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor.caller import caller_location
 from graphc.tensor.program_builder import Symbol
 from graphc.tensor.tensor import Tensor
+from graphc_frontends.onnx.reading import bfloat16
 
 Known = np.ndarray[Any, Any]
 Dim = int | Symbol
@@ -112,7 +113,15 @@ def rank_of(value: Any) -> int:
 
 def dtype_of(value: Any) -> np.dtype[Any]:
     """The element type; of sizes that of ONNX's shapes."""
-    return np.dtype(np.int64) if value.dtype == object else value.dtype
+    if value.dtype == object:
+        return np.dtype(np.int64)
+    return bfloat16() if value.dtype.names else value.dtype
+
+
+def is_float(value: Any) -> bool:
+    """Whether the elements are floats."""
+    dtype = dtype_of(value)
+    return dtype.kind == "f" or dtype == bfloat16()
 
 
 # --- computing -----------------------------------------------------------------------------------

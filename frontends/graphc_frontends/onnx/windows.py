@@ -36,6 +36,11 @@ class Walk:
     def is_padded(self) -> bool:
         return any((*self.before, *self.after))
 
+    def without_first(self) -> Walk:
+        """Over the axes behind the first."""
+        axes = (self.sizes, self.strides, self.dilations, self.before, self.after)
+        return Walk(*(numbers[1:] for numbers in axes))
+
     def places(self, extents: Sequence[int]) -> tuple[int, ...]:
         """How many windows there are along each axis."""
         walked = zip(extents, self.before, self.after, self.spans, self.strides, strict=True)
@@ -121,22 +126,3 @@ def windows(images: Any, walk: Walk) -> Any:
         return seen
     count = len(walk.sizes)
     return seen[(slice(None),) * (1 + count) + tuple(slice(None, None, d) for d in walk.dilations)]
-
-
-def taps(images: Any, walk: Walk, places: Sequence[int]) -> list[tuple[tuple[int, ...], Any]]:
-    """For each element of a window its index, and the elements of all windows there."""
-    found: list[tuple[tuple[int, ...], Any]] = []
-    for index in _indices(walk.sizes):
-        cut = tuple(
-            slice(i * d, i * d + (n - 1) * s + 1, s)
-            for i, d, n, s in zip(index, walk.dilations, places, walk.strides, strict=True)
-        )
-        found.append((index, images[(slice(None), *cut)]))
-    return found
-
-
-def _indices(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = [()]
-    for size in sizes:
-        found = [(*index, i) for index in found for i in range(size)]
-    return found

@@ -15,12 +15,19 @@ from graphc.artifacts.header import (
     counts,
     documentation,
     misfits,
+    number_names,
     ports,
     run_prototype,
     size_texts,
     string_literal,
 )
-from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
+from graphc.backends.abi import (
+    ARENA_ALIGNMENT,
+    STATUS,
+    UNKNOWN_STATUS,
+    check_signature,
+    first_state,
+)
 from graphc.backends.base import EmitRequest
 from graphc.backends.c.emit import ENTRY, OPENING, add_entry
 from graphc.backends.c.types import literal
@@ -29,7 +36,13 @@ from graphc.backends.llvm.target import Target
 from graphc.backends.loops.values import element_of, memory_element
 from graphc.ir.core import Function
 from graphc.ir.types import DType
-from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
+from graphc.runtime.signature import (
+    NUMPY_DTYPES,
+    ROLES_OF_MODEL,
+    STATE_ALIGNMENT,
+    Argument,
+    Signature,
+)
 
 _ROW = 8
 """Numbers of a parameter in a line."""
@@ -39,12 +52,13 @@ def emit_artifact(
     function: Function, signature: Signature, target: Target, request: EmitRequest
 ) -> str:
     """The file. Reports functions that an artifact cannot hold."""
-    check_signature(signature)
+    check_signature(signature, takes_steps=True)
     module = WideModule(target)
     add_entry(module, function, signature, target, linkage="static ")
     parameters = {
         a.name: f"parameter{i}"
         for i, a in enumerate(a for a in signature.arguments if a.role in ROLES_OF_MODEL)
+        if a not in signature.state_places
     }
     arrays = [
         _array(parameters[a.name], a, request.parameters[a.name])
@@ -57,6 +71,7 @@ def emit_artifact(
         _target_check(target),
         module.text(),
         *arrays,
+        *_state(signature, request),
         _run(signature, parameters),
         _small_functions(signature, request),
     ]
@@ -112,17 +127,36 @@ def _array(name: str, argument: Argument, values: np.ndarray) -> str:
 def _run(signature: Signature, parameters: dict[str, str]) -> str:
     """NAME_run: the checks of a call, and the tables that the entry takes."""
     given = {p.source.name: p.identifier for p in ports(signature) if p.is_input}
+    given |= {a.name: f"((char *)state + {place})" for a, place in signature.state_places.items()}
+    numbers = [*zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)]
+    given |= {a.name: f"&given_{name}" for a, name in numbers}
     buffers = [f"(void *){given.get(a.name) or parameters[a.name]}" for a in signature.arguments]
     buffers += [p.identifier for p in ports(signature) if not p.is_input]
     sizes = size_texts(signature)
     dims = [sizes[dim.name] for dim in signature.dims]
     lines = [
         *_checks(signature),
+        *(f"    {C_TYPES[a.dtype]} given_{n} = ({C_TYPES[a.dtype]}){n};" for a, n in numbers),
         f"    void *buffers[] = {{{', '.join(buffers) or '0'}}};",
         f"    int64_t dims[] = {{{', '.join(dims) or '0'}}};",
         f"    return {ENTRY}(buffers, dims, arena, 0);",
     ]
     return f"{run_prototype(signature)}\n{{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _state(signature: Signature, request: EmitRequest) -> list[str]:
+    """What a training step begins with, and how large that is."""
+    if not signature.state_places:
+        return []
+    content = first_state(signature, request.parameters)
+    rows = [", ".join(map(str, content[i : i + 32])) for i in range(0, len(content), 32)]
+    return [
+        f"static const _Alignas({ARENA_ALIGNMENT}) unsigned char first_state[] = {{\n    "
+        + ",\n    ".join(rows)
+        + "};\n",
+        f"const void *{request.name}_start(void)\n{{\n    return first_state;\n}}\n",
+        f"int64_t {request.name}_state_bytes(void)\n{{\n    return {signature.state_bytes};\n}}\n",
+    ]
 
 
 def _checks(signature: Signature) -> Iterator[str]:
@@ -135,6 +169,9 @@ def _checks(signature: Signature) -> Iterator[str]:
     pointers = [f"!{p.identifier}" for p in found]
     wide = [p for p in found if NUMPY_DTYPES[p.source.dtype].itemsize > 1]
     aligned = [f"(uintptr_t){p.identifier} % sizeof *{p.identifier}" for p in wide]
+    if signature.state_places:
+        pointers.append("!state")
+        aligned.append(f"(uintptr_t)state % {STATE_ALIGNMENT}")
     arena: list[str] = []
     if signature.arena_bytes:
         pointers.append("!arena")

@@ -19,5 +19,7 @@ def c_host() -> Target:
 
 def in_c(target: Target) -> Target:
     """Without the instructions that C has no words for."""
-    machine = replace(target.machine, masks_memory=False, has_scalef=False, dots_bf16=False)
+    machine = replace(
+        target.machine, masks_memory=False, has_scalef=False, dots_bf16=False, has_amx=False
+    )
     return replace(target, machine=machine)

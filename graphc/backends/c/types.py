@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.backends.llvm.target import Target
-from graphc.backends.loops.values import ELEMENT_BYTES, FLOATS, LaneType, Number, lane_type
+from graphc.backends.loops.values import BITS, ELEMENT_BYTES, FLOATS, LaneType, Number, lane_type
 
+_INTEGERS = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t"}
 SCALARS = {
     "float": "float",
     "double": "double",
-    "i8": "int8_t",
-    "i32": "int32_t",
-    "i64": "int64_t",
+    **_INTEGERS,
+    **{element: _INTEGERS[bits] for element, bits in BITS.items()},
     "i128": "unsigned __int128",
     "i1": "_Bool",
     "ptr": "void *",
@@ -28,7 +28,7 @@ SCALARS = {
 MASKS = {1: "i8", 4: "i32", 8: "i64"}
 """The integers of a vector of truth values, by their bytes."""
 
-_SHORT = {"float": "f32", "double": "f64", "i8": "i8", "i32": "i32", "i64": "i64"}
+_SHORT = {"float": "f32", "double": "f64", **BITS, **{name: name for name in _INTEGERS}}
 _X86_BUILTINS = {16: "{}", 32: "{}256", 64: "{}512_mask"}
 
 

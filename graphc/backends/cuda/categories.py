@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphc.backends.cuda.depthwise import launch_depthwise
 from graphc.backends.cuda.fused import launch_fused
 from graphc.backends.cuda.indexed import launch_indexed, launch_selection
 from graphc.backends.cuda.launcher import Launcher
@@ -27,6 +28,8 @@ def write_operation(program: Launcher, op: Operation) -> None:
             launch_product(program, op)
         case codegen.WindowProduct():
             launch_convolution(program, op)
+        case codegen.ChannelProduct(role):
+            launch_depthwise(program, op, role)
         case codegen.WindowReduction(folding):
             launch_pooling(program, op, folding)
         case codegen.IndexedSum(subscripts):

@@ -19,12 +19,20 @@ C_TYPES = {
     DType.I32: "int",
     DType.I64: "i64",
     DType.I1: "bool",
+    DType.F16: "unsigned short",
+    DType.BF16: "unsigned short",
+    DType.I8: "signed char",
+    DType.I16: "short",
+    DType.U8: "unsigned char",
+    DType.U16: "unsigned short",
+    DType.U32: "u32",
+    DType.U64: "u64",
 }
 
-HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling")
+HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling", "depthwise")
 """The files of `text/` in the order in which they stand; `device` is always there."""
 
-_BITS = {1: "unsigned char", 4: "unsigned int", 8: "unsigned long long"}
+_BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _ROW = 12
 _WIDEST = 128
 """Bytes that a thread reads at once, at most: 16 lanes of 8 bytes."""

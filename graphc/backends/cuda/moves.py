@@ -8,7 +8,6 @@ axis than its result goes through squares in shared memory, so that both are wal
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from graphc.backends.cuda.steps import Where, alignment_of
 from graphc.backends.loops.affine import CopyNest, Distance, Walk, copy_nest, fill_of
 from graphc.ir.codegen import StridedCopy
 from graphc.ir.core import Operation
+from graphc.ir.elements import element_bytes
 from graphc.ir.types import DType, TensorType
 from graphc.passes.analysis.loopnest import Size
 
@@ -31,7 +31,7 @@ SQUARE = 32
 LEAST_SIDE = 16
 """Shorter sides leave most of a square empty: such a transposition is fetched."""
 
-_BITS = {1: "unsigned char", 4: "u32", 8: "u64", 16: "ulonglong2"}
+_BITS = {1: "unsigned char", 2: "unsigned short", 4: "u32", 8: "u64", 16: "ulonglong2"}
 """What so many bytes are moved as, so that no bit changes."""
 
 _SUMMANDS = {
@@ -42,8 +42,6 @@ _SUMMANDS = {
     DType.I1: "unsigned char",
 }
 """What elements are added as: unsigned numbers wrap around, truth values are bytes of 0 and 1."""
-
-_FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +91,13 @@ def launch_move(program: Launcher, op: Operation, how: StridedCopy) -> None:
             kernel = program.module.kernel(squares, "transpose", lambda n: _transposing(n, squares))
             program.launch(kernel, pointers, writes=(1,))
             return
-    fetches, width, element = Fetches.of(copies, types, result), 1, _SUMMANDS[result.dtype]
-    if not how.adds:
+    fetches, width = Fetches.of(copies, types, result), 1
+    if how.adds:
+        element = _SUMMANDS[result.dtype]
+    else:
         width = _width(fetches, itemsize, min(alignment_of(where) for where in pointers))
         fetches, element = fetches.at_once(width), _BITS[itemsize * width]
-    content = struct.pack(f"<{_FORMATS[result.dtype]}", 0 if fill is None else fill)
+    content = element_bytes([0 if fill is None else fill], result.dtype)
     start = "0" if how.adds else _bits(content * width)
     total = ("|=" if result.dtype is DType.I1 else "+=") if how.adds else ""
     gathering = Gathering(fetches, len(types), element, start, total, is_wide)

@@ -6,7 +6,6 @@ What a category of operations becomes is written by the file of its kernels, thr
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -18,9 +17,10 @@ from graphc.backends.cuda.moves import launch_copy
 from graphc.backends.cuda.steps import Either, Launch, Number, Part, Place, Step, Turns, Where
 from graphc.backends.walk import Walker
 from graphc.ir.core import Function, Operation, Value
+from graphc.ir.elements import element_bytes
 from graphc.ir.machine import GpuMachine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType, TensorType
+from graphc.ir.types import Dim, TensorType
 from graphc.ops.constant import ConstantParams
 from graphc.passes.analysis.costs import cost
 from graphc.passes.analysis.loopnest import Size, constants_of
@@ -31,7 +31,6 @@ SCRATCH_ALIGNMENT = 256
 SCRATCH_IN_TURN = 16 * 1024 * 1024
 """Operations take scratch memory one behind the other, so that they can run side by side, and from
 the start again when this much is taken: it stays in the cache that all share."""
-_FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def _result_slots(signature: Signature) -> dict[int, int]:
 
 def _constant_bytes(params: ConstantParams) -> bytes:
     """The elements as they lie in memory, little-endian."""
-    return struct.pack(f"<{len(params.value)}{_FORMATS[params.type.dtype]}", *params.value)
+    return element_bytes(params.value, params.type.dtype)
 
 
 def _described(op: Operation) -> str:

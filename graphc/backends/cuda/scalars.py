@@ -13,6 +13,7 @@ from graphc.backends.cuda.module import CudaModule
 from graphc.backends.cuda.text import CudaCode, text_of
 from graphc.backends.loops import mathfunctions
 from graphc.backends.loops.arithmetic import Arithmetic
+from graphc.backends.loops.conversions import Conversions
 from graphc.backends.loops.values import LaneType, Val, lane_type
 
 _SHORT = {"float": "f32", "double": "f64"}
@@ -21,7 +22,7 @@ _FUNCTIONS: dict[str, Callable[..., Val]] = {
 }
 
 
-class DeviceScalars(Arithmetic):
+class DeviceScalars(Conversions):
     """`graphc.ir.scalar.Scalars` over values of one thread."""
 
     def __init__(self, code: CudaCode, *, contraction: str) -> None:

@@ -153,7 +153,7 @@ class CudaCode(Writer):
 
     def convert(self, how: str, a: Val, type_: LaneType) -> Val:
         x, source, target = self.use(a), a.type.element, type_.element
-        if how == "bitcast":
+        if how == "bitcast" and (source in FLOATS or target in FLOATS):
             return self.value(type_, f"{_TYPES[target]}_of({x})")
         if source == "i1" and how == "sext":
             return self.value(type_, f"-({_TYPES[target]}){x}")

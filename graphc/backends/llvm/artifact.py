@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from graphc.backends.abi import ARENA_ALIGNMENT, STATUS, UNKNOWN_STATUS, check_signature
+from graphc.backends.abi import (
+    AMX_STATUS,
+    ARENA_ALIGNMENT,
+    STATUS,
+    UNKNOWN_STATUS,
+    check_signature,
+    first_state,
+)
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import add_entry
 from graphc.backends.llvm.entries import ENTRY
@@ -22,27 +29,29 @@ from graphc.backends.llvm.text import Code, Module
 from graphc.backends.llvm.thread_pool import pool_text
 from graphc.backends.loops.control import add, mul, offset
 from graphc.backends.loops.memory import stack_array
-from graphc.backends.loops.values import I1, I64, PTR, Val, index
+from graphc.backends.loops.values import I1, I64, PTR, Val, element_of, index, lane_type
 from graphc.ir.core import Function
-from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
+from graphc.ir.types import DType
+from graphc.runtime.signature import NUMPY_DTYPES, STATE_ALIGNMENT, Argument, Result, Signature
 
 
 def emit_artifact(
     function: Function, signature: Signature, target: Target, request: EmitRequest
 ) -> str:
     """The module of an artifact. Reports functions that an artifact cannot hold."""
-    check_signature(signature)
+    check_signature(signature, takes_steps=True)
     module = Module(target.triple)
     add_entry(module, function, signature, target, linkage="internal")
     _add_run(module, signature, request)
-    _add_arena_bytes(module, signature, request.name)
-    _add_status(module, request.name)
+    _add_number(module, f"{request.name}_arena_bytes", signature.arena_bytes)
+    if signature.state_places:
+        _add_state(module, signature, request)
+    _add_status(module, request.name, has_amx=target.machine.has_amx)
     _add_info(module, request)
     if not signature.is_split:
         return module.text()
-    return module.text() + pool_text(
-        target, f"{request.name}_pool_create", f"{request.name}_pool_destroy"
-    )
+    create, destroy = (f"{request.name}_pool_{what}" for what in ("create", "destroy"))
+    return module.text(pool_text(target, create, destroy))
 
 
 def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None:
@@ -51,17 +60,36 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     pointers = [Val(f"%x{i}", PTR) for i in range(len(inputs))]
     results = [Val(f"%y{i}", PTR) for i in range(len(outputs))]
     arena = Val("%arena", PTR)
+    places, numbers = signature.state_places, signature.with_role("hyperparameter")
+    state = [Val("%state", PTR)] if places else []
+    floats = [a.dtype in ("f32", "f64") for a in numbers]
+    given_numbers = [
+        Val(f"%h{i}", lane_type("double" if is_float else "i64"))
+        for i, is_float in enumerate(floats)
+    ]
+    on_stack = [stack_array(code, element_of(DType(a.dtype)), 1, 8) for a in numbers]
     count = len(signature.arguments) + len(outputs)
     buffers = stack_array(code, "ptr", max(count, 1), 8)
     counts = {d.name: Val(f"%n{i}", I64) for i, d in enumerate(signature.call_dims)}
     dims = stack_array(code, "i64", max(len(signature.dims), 1), 8)
     _check_counts(code, signature, counts)
     found = _add_sizes(code, signature, counts)
-    _check_arrays(code, signature, [*pointers, *results], arena)
+    _check_arrays(code, signature, [*pointers, *results, *state], arena)
+    for number, argument, place in zip(given_numbers, numbers, on_stack, strict=True):
+        narrow = number
+        if argument.dtype == "f32":
+            narrow = code.value(lane_type("float"), f"fptrunc {number} to float")
+        elif argument.dtype == "i32":
+            narrow = code.value(lane_type("i32"), f"trunc {number} to i32")
+        code.store(narrow, place, 8)
 
-    given = iter(pointers)
+    given = {"input": iter(pointers), "hyperparameter": iter(on_stack)}
     values = [
-        next(given) if a.role == "input" else _embedded(module, a, request.parameters)
+        offset(code, state[0], "i8", index(places[a]))
+        if a in places
+        else next(given[a.role])
+        if a.role in given
+        else _embedded(module, a, request.parameters)
         for a in signature.arguments
     ]
     for i, value in enumerate([*values, *results]):
@@ -73,7 +101,8 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
     code.do(f"ret i32 {status.ref}")
     # A function of no dims takes a number of samples too, and does not look at it.
     sizes = [*map(str, counts.values())] or ["i64 %n0"]
-    parameters = ", ".join([*sizes, *map(str, pointers), *map(str, results), str(arena)])
+    taken = [*pointers, *given_numbers, *results, *state, arena]
+    parameters = ", ".join([*sizes, *map(str, taken)])
     linkage = "" if signature.is_split else "internal "
     header = f"define {linkage}i32 @{request.name}_run_with({parameters}, ptr %pool) nounwind"
     module.add_function(header, code)
@@ -122,6 +151,7 @@ def _check_arrays(code: Code, signature: Signature, data: Sequence[Val], arena: 
         _leave_if(code, [_is_misaligned(code, arena, ARENA_ALIGNMENT)], 3)
     ports: list[Argument | Result] = [*signature.with_role("input"), *signature.fresh_results]
     sizes = [NUMPY_DTYPES[p.dtype].itemsize for p in ports]
+    sizes += [STATE_ALIGNMENT] * bool(signature.state_places)
     wrong = [_is_misaligned(code, p, size) for p, size in zip(data, sizes, strict=True) if size > 1]
     _leave_if(code, wrong, 4)
 
@@ -151,15 +181,24 @@ def _embedded(module: Module, argument: Argument, parameters: Mapping[str, np.nd
     return Val(module.data(array.tobytes(), ARENA_ALIGNMENT), PTR)
 
 
-def _add_arena_bytes(module: Module, signature: Signature, name: str) -> None:
+def _add_number(module: Module, name: str, number: int) -> None:
+    """A function that gives it."""
     code = Code(module)
-    code.do(f"ret i64 {signature.arena_bytes}")
-    module.add_function(f"define i64 @{name}_arena_bytes() nounwind", code)
+    code.do(f"ret i64 {number}")
+    module.add_function(f"define i64 @{name}() nounwind", code)
 
 
-def _add_status(module: Module, name: str) -> None:
+def _add_state(module: Module, signature: Signature, request: EmitRequest) -> None:
+    """What says how large a training step's state is, and what it begins with."""
+    _add_number(module, f"{request.name}_state_bytes", signature.state_bytes)
     code = Code(module)
-    for number, text in enumerate(STATUS):
+    code.do(f"ret ptr {module.data(first_state(signature, request.parameters), ARENA_ALIGNMENT)}")
+    module.add_function(f"define ptr @{request.name}_start() nounwind", code)
+
+
+def _add_status(module: Module, name: str, *, has_amx: bool) -> None:
+    code = Code(module)
+    for number, text in enumerate((*STATUS, AMX_STATUS) if has_amx else STATUS):
         same, other = code.fresh_label("is"), code.fresh_label("not")
         is_it = code.value(I1, f"icmp eq i32 %code, {number}")
         code.do(f"br {is_it}, label %{same}, label %{other}")

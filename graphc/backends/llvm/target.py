@@ -6,6 +6,8 @@ needs llvmlite, and imports it when called.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -38,9 +40,18 @@ X86_64 = Target(LINUX_X86, "x86-64", "", "x86-64", MACHINES["x86-64"])
 X86_64_V2 = Target(LINUX_X86, "x86-64-v2", "", "x86-64-v2", MACHINES["x86-64-v2"])
 X86_64_V3 = Target(LINUX_X86, "x86-64-v3", "", "x86-64-v3", MACHINES["x86-64-v3"])
 X86_64_V4 = Target(LINUX_X86, "x86-64-v4", "", "x86-64-v4", MACHINES["x86-64-v4"])
+SAPPHIRE_RAPIDS = Target(
+    LINUX_X86,
+    "x86-64-v4",
+    "+avx512bf16,+amx-bf16,+amx-tile",
+    "sapphirerapids",
+    MACHINES["sapphirerapids"],
+)
 AARCH64 = Target(LINUX_ARM, "generic", "+neon", "aarch64", MACHINES["aarch64"])
 
-TARGETS: dict[str, Target] = {t.isa: t for t in (X86_64, X86_64_V2, X86_64_V3, X86_64_V4, AARCH64)}
+_ALL = (X86_64, X86_64_V2, X86_64_V3, X86_64_V4, SAPPHIRE_RAPIDS, AARCH64)
+
+TARGETS: dict[str, Target] = {t.isa: t for t in _ALL}
 
 TARGET_NAMES = (*TARGETS, "native")
 
@@ -52,6 +63,9 @@ _QUICK_WITH_DENORMALS = ("znver", "btver", "bdver")
 """AMD's names. Products and sums of denormals take as long as others there, or nearly."""
 
 _V4_FEATURES = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_AMX_FEATURES = ("avx512bf16", "amx-bf16", "amx-tile")
+AMX_REQUEST = (158, 0x1023, 18)
+"""Linux on x86-64: the number of `arch_prctl`, ARCH_REQ_XCOMP_PERM, and the registers."""
 _V3_FEATURES = ("avx2", "fma", "bmi2", "f16c")
 
 
@@ -109,7 +123,7 @@ def native_target(triple: str, cpu: str, text: str, features: Mapping[str, bool]
         level.machine,
         has_fma=features.get("fma", False),
         slow_denormals=not cpu.startswith(_QUICK_WITH_DENORMALS),
-        dots_bf16=level is X86_64_V4 and features.get("avx512bf16", False),
+        dots_bf16=level.machine.vector_bits == 512 and features.get("avx512bf16", False),
     )
     return Target(triple, cpu, text, level.isa, machine)
 
@@ -118,4 +132,17 @@ def _level(features: Mapping[str, bool]) -> Target:
     """The highest level of x86-64 whose features are all there."""
     if not all(features.get(f, False) for f in _V3_FEATURES):
         return X86_64_V2 if features.get("sse4.2", False) else X86_64
-    return X86_64_V4 if all(features.get(f, False) for f in _V4_FEATURES) else X86_64_V3
+    if not all(features.get(f, False) for f in _V4_FEATURES):
+        return X86_64_V3
+    has_amx = all(features.get(f, False) for f in _AMX_FEATURES) and lends_amx()
+    return SAPPHIRE_RAPIDS if has_amx else X86_64_V4
+
+
+@cache
+def lends_amx() -> bool:
+    """Whether the system lends this process the registers of AMX, for which it must be asked."""
+    if not sys.platform.startswith("linux"):
+        return False
+    call = ctypes.CDLL(None).syscall
+    call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long] * 3
+    return call(*AMX_REQUEST) == 0

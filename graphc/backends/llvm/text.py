@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from graphc.backends.loops.values import (
+    BITS,
     ELEMENT_BYTES,
     FLOATS,
     I1,
@@ -114,12 +115,13 @@ class Module(ModuleWriter):
         code.leave()
         return self.add("parallel_for", (pool, task, context, count), code, only_calls=True)
 
-    def text(self) -> str:
+    def text(self, before: str = "") -> str:
+        """The module's text, to be followed by another, whose declarations are not repeated."""
         parts = [f'target triple = "{self.triple}"\n']
         parts.extend(f"@{name} = {body}" for body, name in self._globals.items())
         parts.extend(self._functions)
-        parts.extend(self._declarations.values())
-        return "\n".join(parts) + "\n"
+        parts.extend(line for line in self._declarations.values() if line not in before)
+        return "\n".join(parts) + "\n" + before
 
 
 def _structure(types: Sequence[LaneType]) -> str:
@@ -273,6 +275,38 @@ class Code(Writer):
             return self.extract(total, 0)
         return total if lanes == wide else self.shuffle(total, None, range(lanes))
 
+    # Registers of AMX
+
+    def amx_permission(self) -> Val:
+        # Once a process would do, but there is no memory to keep that in: it takes 0.1 us.
+        call = "call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)"
+        self.module.intrinsic("syscall", "i64", "i64", "...")
+        return self.compare("eq", self.value(I64, call), index(0))
+
+    def amx_configure(self, address: Val) -> None:
+        self._amx("ldtilecfg", address)
+
+    def amx_release(self) -> None:
+        self._amx("tilerelease")
+
+    def amx_zero(self, number: int) -> None:
+        self._amx("tilezero", number)
+
+    def amx_load(self, number: int, address: Val, pitch: Val) -> None:
+        self._amx("tileloadd64", number, address, pitch)
+
+    def amx_store(self, number: int, address: Val, pitch: Val) -> None:
+        self._amx("tilestored64", number, address, pitch)
+
+    def amx_dot(self, sums: int, a: int, b: int) -> None:
+        self._amx("tdpbf16ps", sums, a, b)
+
+    def _amx(self, name: str, *arguments: int | Val) -> None:
+        types = ["i8" if isinstance(a, int) else a.type.text for a in arguments]
+        function = self.module.intrinsic(f"llvm.x86.{name}", "void", *types)
+        given = ", ".join(f"i8 {a}" if isinstance(a, int) else str(a) for a in arguments)
+        self.do(f"call void {function}({given})")
+
     def _widened(self, a: Val) -> Val:
         """With as many lanes as an instruction takes at least; what the others hold is unused."""
         if a.type.lanes >= _LEAST_DOT:
@@ -287,7 +321,9 @@ class Code(Writer):
     def offset(self, base: Val, element: str, position: Val, *, inside: bool = True) -> Val:
         """The address of an element of an array; not `inside`: it is never read."""
         bounds = "inbounds " if inside else ""
-        return self.value(PTR, f"getelementptr {bounds}{element}, ptr {base.ref}, {position}")
+        return self.value(
+            PTR, f"getelementptr {bounds}{BITS.get(element, element)}, ptr {base.ref}, {position}"
+        )
 
     def load(self, type_: LaneType, address: Val, align: int) -> Val:
         return self.value(type_, f"load {type_.text}, ptr {address.ref}, align {align}")
@@ -320,7 +356,7 @@ class Code(Writer):
 
     def stack_array(self, element: str, count: int, align: int) -> Val:
         """In the entry block only."""
-        return self.value(PTR, f"alloca [{count} x {element}], align {align}")
+        return self.value(PTR, f"alloca [{count} x {BITS.get(element, element)}], align {align}")
 
     def stack_words(self) -> tuple[Val, Callable[[int], None]]:
         address, place = self.fresh(PTR), self.hole()

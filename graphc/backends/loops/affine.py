@@ -18,6 +18,7 @@ from functools import reduce
 import numpy as np
 
 from graphc.ir.codegen import AffineCopy, AffineIndex, StridedCopy
+from graphc.ir.elements import as_numbers, converted
 from graphc.ir.params import Params
 from graphc.ir.types import Dim, DType, TensorType, bound_of
 from graphc.passes.analysis.loopnest import Size
@@ -90,8 +91,7 @@ def fill_of(how: StridedCopy, params: Params, dtype: DType) -> bool | int | floa
     if how.fill is None and not how.adds:
         return None
     fill = how.fill(params) if how.fill is not None else 0.0
-    with np.errstate(all="ignore"):  # an integer is what numpy makes of the number
-        return np.full((), fill).astype(dtype.numpy).item()
+    return as_numbers(converted(np.full((), fill), dtype)).item()
 
 
 def copy_nest(

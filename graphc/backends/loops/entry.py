@@ -1,6 +1,6 @@
 """A planned function as one module: a function per nest or product, and an entry that calls them.
 
-    i32 entry(ptr buffers, ptr dims, ptr arena, ptr pool)
+    i32 entry(ptr buffers, ptr dims, ptr arena, ptr pool)     0, or 5: no registers of AMX
 
 buffers  pointers of all arguments in order, then of the fresh results in order
 dims     the sizes of the signature's dims as i64, in order
@@ -13,7 +13,6 @@ The same function and machine always give the same text.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -22,6 +21,7 @@ from pathlib import PurePath
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
+from graphc.backends.loops.depthwise import Depthwise, emit_depthwise
 from graphc.backends.loops.fused import emit_fused
 from graphc.backends.loops.gemm import Product, emit_gemm
 from graphc.backends.loops.indexed import LookedUp, emit_indexed
@@ -49,12 +49,14 @@ from graphc.backends.loops.winograd import emit_weights, weight_chunks
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
+    ChannelProduct,
     Contraction,
     Copy,
     Folding,
     FusedProduct,
     IndexedSum,
     Kernel,
+    Role,
     RowUpdate,
     Selection,
     StridedCopy,
@@ -62,23 +64,29 @@ from graphc.ir.codegen import (
     WindowReduction,
 )
 from graphc.ir.core import Function, Operation, Value
+from graphc.ir.elements import element_bytes
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
-from graphc.ir.types import Dim, DType
+from graphc.ir.traversal import straight_blocks
+from graphc.ir.types import Dim
 from graphc.ops.constant import ConstantParams
+from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.schedules import (
+    ChannelSchedule,
     CopySchedule,
     ImagesSchedule,
     LaneSchedule,
     LookupSchedule,
     NestSchedule,
+    ProductSchedule,
     has_one_beside,
     schedule_of,
 )
 from graphc.ops.update_rows import row_update
 from graphc.passes.analysis.loopnest import Chunking, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
+from graphc.passes.analysis.product_tiles import with_pairs
 from graphc.passes.analysis.window_products import (
     Convolution,
     convolution_schedule,
@@ -89,8 +97,8 @@ from graphc.support.diagnostics import InternalError
 
 PART_OPERATIONS = 256
 
-_FORMATS = {DType.F32: "f", DType.F64: "d", DType.I32: "i", DType.I64: "q", DType.I1: "?"}
-
+NO_AMX = constant(5, I32)
+"""The status where the system does not lend the registers of AMX."""
 
 ENTRY_PARAMETERS = tuple(Val(f"%{name}", PTR) for name in ("buffers", "dims", "arena", "pool"))
 
@@ -116,14 +124,28 @@ def write_entry(
             emitter.operation(op)
         emitter.finish()
         bodies.append(emitter.code)
-    if len(bodies) == 1:
+    needs_amx = _needs_amx(function, machine)
+    if len(bodies) == 1 and not needs_amx:
         return bodies[0]
     whole = module.body()
-    for body in bodies:
-        name = module.add("part", ENTRY_PARAMETERS, body, results=(I32,), only_calls=True)
-        whole.invoke_for(name, ENTRY_PARAMETERS, (I32,))
-    whole.leave([constant(0, I32)])
+    parts = [
+        module.add("part", ENTRY_PARAMETERS, body, results=(I32,), only_calls=True)
+        for body in bodies
+    ]
+    status = [NO_AMX]
+    with when(whole, whole.amx_permission(), status) if needs_amx else nullcontext(status) as ends:
+        for name in parts:
+            whole.invoke_for(name, ENTRY_PARAMETERS, (I32,))
+        ends[0] = constant(0, I32)
+    whole.leave(status)
     return whole
+
+
+def _needs_amx(function: Function, machine: Machine) -> bool:
+    """Whether products are computed in the registers of AMX, for which the system is asked."""
+    operations = (op for block in straight_blocks(function) for op in block)
+    products = (op for op in operations if isinstance(op.schedule, ProductSchedule))
+    return machine.has_amx and any(with_pairs(op, machine).amx for op in products)
 
 
 def _parts(operations: list[Operation]) -> list[list[Operation]]:
@@ -212,6 +234,8 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._gemm(op)
             case WindowProduct():
                 self._convolution(op)
+            case ChannelProduct(role):
+                self._depthwise(op, role)
             case WindowReduction(folding):
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
@@ -423,6 +447,22 @@ class _EntryEmitter(Walker[Val, Val]):
             name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
             self._call(name, [result, made[-1]], what.symbols())
 
+    def _depthwise(self, op: Operation, role: Role) -> None:
+        types, schedule = [v.tensor for v in op.operands], op.schedule_as(ChannelSchedule)
+        what = Depthwise.of(role, depthwise_shape(op.params, types), types[0].dtype)
+        by_channels = schedule.parallel == "channels"
+        what = replace(
+            what, parallel=schedule.is_parallel, chunk=schedule.chunk if by_channels else 0
+        )
+        name = emit_depthwise(self.module, self.machine, what, schedule.lanes)
+        pointers = [self.where[v] for v in (*op.operands, op.result)]
+        if not schedule.is_parallel:
+            self._call(name, pointers, what.symbols())
+            return
+        extent = Size(what.channels) if by_channels else what.all_rows
+        chunking = Chunking(0, Size(), extent, schedule.chunk)
+        self._parallel_for(name, pointers, what.symbols(), chunking)
+
     def _pooling(self, op: Operation, folding: Folding) -> None:
         types = [v.tensor for v in op.operands]
         scalar_op = op.params.scalar_op if isinstance(op.params, PoolParams) else ""
@@ -464,13 +504,17 @@ class _EntryEmitter(Walker[Val, Val]):
         self._call(name, pointers, tuple(sorted(set(selected.rows.symbols))))
 
     def _update_rows(self, op: Operation) -> None:
-        update, lanes = row_update(op), op.schedule_as(LaneSchedule).lanes
+        update = row_update(op)
         for old, new in zip(update.tables, update.updated, strict=True):
             if self.where[old] != self.where[new]:
                 self.copy(self.where[old], new)
-        made = emit_update_rows(self.module, self.machine, update, lanes)
+        made = emit_update_rows(self.module, self.machine, update)
         pointers = [*(self.where[v] for v in made.pointers), *self._workspace(op)]
-        self._call(made.name, pointers, made.symbols)
+        self._call(made.number, pointers, made.symbols)
+        if made.chunking is None:
+            self._call(made.apply, pointers, made.symbols)
+        else:
+            self._in_ranges(made.apply, pointers, made.symbols, made.chunking)
 
     def _move(self, op: Operation, how: StridedCopy) -> None:
         move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)
@@ -510,4 +554,4 @@ def _result_slots(signature: Signature) -> dict[int, int]:
 
 def _constant_bytes(params: ConstantParams) -> bytes:
     """The elements as they lie in memory, little-endian."""
-    return struct.pack(f"<{len(params.value)}{_FORMATS[params.type.dtype]}", *params.value)
+    return element_bytes(params.value, params.type.dtype)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graphc.backends.loops import memory, pair_packing, pairs
+from graphc.backends.loops import amx, memory, pair_packing, pairs
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands
@@ -53,6 +53,7 @@ class Product:
     part    the length of every range but a last one that may be shorter; 0: any
     most_m, most_k  where only the call knows m and k: they are no larger
     pairs   the factors are multiplied as pairs of bf16
+    amx     these in the registers of AMX
     tile, few_rows, last  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
     panel   as of a `ProductForm`
     """
@@ -74,6 +75,7 @@ class Product:
     last: Tiling | None = None
     panel: int = 0
     pairs: bool = False
+    amx: bool = False
 
     @staticmethod
     def of(op: Operation, machine: Machine) -> Product:
@@ -100,6 +102,7 @@ class Product:
             schedule.last,
             form.panel,
             schedule.pairs,
+            schedule.amx,
         )
 
     @property
@@ -115,6 +118,7 @@ class Product:
             most_k=self.most_k,
             panel=self.panel,
             pairs=self.pairs,
+            amx=self.amx,
         )
 
     @property
@@ -140,7 +144,11 @@ def _written(module: ModuleWriter, machine: Machine, product: Product) -> str:
     code, sizes = module.body(), _sizes(product)
     whole = _operands(code, product, sizes)
     if 0 not in (number_of(whole.m), number_of(whole.n)):
+        if product.amx:
+            amx.begin(code)
         _emit(code, machine, whole, product)
+        if product.amx:
+            code.amx_release()
     return _finished(module, "gemm", code, sizes, product)
 
 
@@ -249,7 +257,8 @@ def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> 
     if x.pairs:
         steps = (blocking.depth + 1) // 2
         if has_panel:
-            panel = _workspace(code, x.dtype, (steps + tile.lanes) * tile.width)
+            slack = amx.SLACK if tile.amx else 0
+            panel = _workspace(code, x.dtype, (steps + tile.lanes) * tile.width + slack)
         rows = blocking.rows * (steps + pair_packing.APART) + pair_packing.SLACK
         block = _workspace(code, x.dtype, rows)
         return ProductWriter(code, machine, blocking, panel, block)

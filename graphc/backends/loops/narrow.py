@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphc.backends.loops import memory, packing, pair_packing, pairs, tiles
+from graphc.backends.loops import amx, memory, packing, pair_packing, pairs, tiles
 from graphc.backends.loops.control import loop, loop_if_any, mul, remainder, smaller, sub, when
 from graphc.backends.loops.operands import Operands, call
 from graphc.backends.loops.panels import (
     ProductWriter,
     cut_depth,
     each_lower,
+    in_registers,
     pack_pairs_of_a,
     row_of_pairs,
 )
@@ -52,19 +53,27 @@ def _rows(w: ProductWriter, x: Operands, part: _Part) -> None:
     code, tile, height = w.code, w.blocking.tile, w.blocking.height
     width = index(tile.width)
 
-    def rows_at(row: Val, rows: int) -> None:
-        name = tiles.emit_tile(code.module, w.machine, tile, rows, is_long=w.blocking.is_long)
+    def rows_at(row: Val, height: int, known: Val | None = None) -> None:
+        rows = index(height) if known is None else known
+        if tile.amx:
+            name = amx.emit_tile(code.module, w.machine, tile, height, whole=known is None)
+        else:
+            name = tiles.emit_tile(code.module, w.machine, tile, height, is_long=w.blocking.is_long)
         goal = x.at(code, x.c, x.c_offset(code, row, index(0)))
         a, lda = x.at(code, x.a, x.a_offset(code, row, part.start)), x.lda
         if tile.pairs:
-            pack_pairs_of_a(w, x, a, part.depth, index(rows))
+            pack_pairs_of_a(w, x, a, part.depth, rows)
             a, lda = row_of_pairs(w, x, part.depth, index(0))
         steps = pairs.count_of(code, part.depth) if tile.pairs else part.depth
         with when(code, part.adds, []):
-            call(code, part.copy, goal, x.ldc, part.padded, width, index(rows), x.n)
-        call(code, name, a, lda, w.panel, width, part.padded, width, steps, part.adds)
-        call(code, part.copy, part.padded, width, goal, x.ldc, index(rows), x.n)
+            call(code, part.copy, goal, x.ldc, part.padded, width, rows, x.n)
+        given = (a, lda, w.panel, width, part.padded, width, steps, part.adds)
+        call(code, name, *given, *(() if known is None else (rows,)))
+        call(code, part.copy, part.padded, width, goal, x.ldc, rows, x.n)
 
+    if tile.amx:
+        in_registers(w, x.m, rows_at)
+        return
     whole = sub(code, x.m, remainder(code, x.m, height))
     with loop_if_any(code, index(0), whole, height, []) as state:
         if state:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from graphc.backends.loops import packing, pair_packing, pairs, tiles
+from graphc.backends.loops import amx, packing, pair_packing, pairs, tiles
 from graphc.backends.loops.control import (
     add,
     loop,
@@ -66,7 +66,7 @@ class Blocking:
             starts[-1] = x.n - lanes
         depth, most_k = tiling.depth or UNCUT, x.most_k if x.k is None else x.k
         return Blocking(
-            Tile(x.dtype, lanes, tuple(starts), x.a_transposed, x.pairs),
+            Tile(x.dtype, lanes, tuple(starts), x.a_transposed, x.pairs, x.amx),
             tiling.rows,
             depth,
             min(depth, most_k) > STRETCH,
@@ -218,7 +218,9 @@ def _pack_a(w: ProductWriter, x: Operands, part: _Part, a: Val) -> None:
 def pack_pairs_of_a(w: ProductWriter, x: Operands, a: Val, depth: Val, rows: Val) -> None:
     """The block of A that begins at `a`."""
     code, height = w.code, w.blocking.height
-    if x.a_transposed:
+    if x.a_transposed and w.blocking.tile.amx:
+        pack = amx.emit_pack_a_turned(code.module, w.machine)
+    elif x.a_transposed:
         pack = pair_packing.emit_pack_a_transposed(code.module, w.machine, height)
     else:
         pack = pair_packing.emit_pack_a(code.module, w.machine)
@@ -228,7 +230,7 @@ def pack_pairs_of_a(w: ProductWriter, x: Operands, a: Val, depth: Val, rows: Val
 def row_of_pairs(w: ProductWriter, x: Operands, depth: Val, row: Val) -> tuple[Val, Val]:
     """Where the packed block of A has a row, and the stride of what a tile reads of it."""
     code, pitch = w.code, _pitch_of_a(w.code, depth)
-    if not x.a_transposed:
+    if not x.a_transposed or w.blocking.tile.amx:
         return x.at(code, w.block, mul(code, row, pitch)), pitch
     height = w.blocking.height
     inside = remainder(code, row, height)
@@ -293,10 +295,23 @@ class _Rows:
 
     def emit(self, b: tuple[Val, Val]) -> None:
         rows = number_of(self.part.rows)
-        if rows is not None:
+        if self.part.tile.amx:
+            in_registers(self.w, self.part.rows, lambda row, *how: self._amx(row, b, *how))
+        elif rows is not None:
             self._known(rows, b)
         else:
             self._decided_at_the_call(b)
+
+    def _amx(self, row: Val, b: tuple[Val, Val], height: int, rows: Val | None) -> None:
+        """A tile of AMX's registers, for so many `rows`; None: all of its height."""
+        code, x, part = self.w.code, self.x, self.part
+        a, lda = row_of_pairs(self.w, x, part.depth, row)
+        c = x.at(code, self.goal, x.c_offset(code, row, index(0)))
+        steps = pairs.count_of(code, part.depth)
+        whole = rows is None
+        name = amx.emit_tile(code.module, self.w.machine, part.tile, height, whole=whole)
+        given = (a, lda, *b, c, x.ldc, steps, part.adds)
+        call(code, name, *given, *(() if rows is None else (rows,)))
 
     def _known(self, rows: int, b: tuple[Val, Val]) -> None:
         row, height = 0, self.w.blocking.height
@@ -411,6 +426,25 @@ class _Rows:
             row = add(code, row, sub(code, index(height), rest))
         place = add(code, mul(code, panel, pitch), sub(code, row, panel))
         return self.x.at(code, self.w.block, place)
+
+
+def in_registers(w: ProductWriter, rows: Val, tile: Callable[[Val, int, Val | None], None]) -> None:
+    """`tile(first row, height, rows that there are)` for so many rows, in AMX's registers; None for
+    as many as its height."""
+    code, height, is_narrow = w.code, w.blocking.height, w.blocking.tile.width < amx.SIDE
+    whole = sub(code, rows, remainder(code, rows, height))
+    if number_of(whole) != 0:
+        with loop(code, index(0), whole, height) as state:
+            tile(state.index, height, index(height) if is_narrow else None)
+    rest = sub(code, rows, whole)
+    if number_of(rest) == 0:
+        return
+    if height > amx.SIDE:
+        with when(code, _compare(code, "sgt", rest, index(amx.SIDE)), []):
+            tile(whole, height, rest)
+    is_low = _compare(code, "sle", rest, index(amx.SIDE))
+    with when(code, _compare(code, "sgt", rest, index(0)), []), when(code, is_low, []):
+        tile(whole, amx.SIDE, rest)
 
 
 def each_lower(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from graphc.backends.loops import mathfunctions, philox
-from graphc.backends.loops.arithmetic import Arithmetic
+from graphc.backends.loops.conversions import Conversions
 from graphc.backends.loops.values import Val
 from graphc.backends.loops.writer import Writer
 from graphc.ir.machine import Machine
 
 
-class LaneScalars(Arithmetic):
+class LaneScalars(Conversions):
     """`graphc.ir.scalar.Scalars` over `Val`; appends instructions to a `Writer`."""
 
     def __init__(

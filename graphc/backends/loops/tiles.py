@@ -44,6 +44,7 @@ class Tile:
                    bits, where a matrix is not a whole number of vectors wide
     a_transposed   A is stored [k, m]: the tile's rows lie side by side
     pairs          elements of A and B are pairs of bf16 (`pairs.py`), and so k counts pairs
+    amx            sums are in AMX's registers (`amx.py`)
     """
 
     dtype: DType
@@ -51,6 +52,7 @@ class Tile:
     starts: tuple[int, ...]
     a_transposed: bool
     pairs: bool = False
+    amx: bool = False
 
     @property
     def width(self) -> int:
@@ -146,7 +148,7 @@ def emit_tile(
                 else:
                     state.carried[at] = s.fma(value, b_value, state.carried[at])
     code.leave()
-    parameters = (*_PARAMETERS, Val("%panel", PTR)) if packs else _PARAMETERS
+    parameters = (*PARAMETERS, Val("%panel", PTR)) if packs else PARAMETERS
     return module.add("tile", parameters, code)
 
 
@@ -199,7 +201,7 @@ def emit_pairing_tile(
                 at = r * len(b_values) + v
                 state.carried[at] = code.dot_bf16(state.carried[at], b_value, value)
     code.leave()
-    return module.add("tile", _PARAMETERS, code)
+    return module.add("tile", PARAMETERS, code)
 
 
 def emit_transposing_tile(
@@ -246,7 +248,7 @@ def emit_transposing_tile(
                 scalars = [memory.load(s, row, index(0), tile.dtype, 1) for row in lines]
                 take(state, s.gathered(scalars), state.index, v)
     code.leave()
-    return module.add("tile", _PARAMETERS, code)
+    return module.add("tile", PARAMETERS, code)
 
 
 def emit_fetch(module: ModuleWriter, dtype: DType, width: int) -> str:
@@ -265,7 +267,7 @@ def emit_fetch(module: ModuleWriter, dtype: DType, width: int) -> str:
     return module.add("fetch", (c, Val("%ldc", I64), Val("%rows", I64)), code)
 
 
-_PARAMETERS = (
+PARAMETERS = (
     *(Val("%a", PTR), Val("%lda", I64), Val("%b", PTR), Val("%ldb", I64)),
     *(Val("%c", PTR), Val("%ldc", I64), Val("%k", I64), Val("%adds", I1)),
 )

@@ -1,9 +1,10 @@
-"""`update_rows` as one function: a learner's rule on the rows that a call looks up.
+"""`update_rows` as two functions: a learner's rule on the rows that a call looks up.
 
-Three phases. First every entry of an index gets a slot: rows are numbered as they turn up, by an
-array of places that holds something only where an index points, so that nothing as long as the
-table is cleared or walked over. Then, for one block of a row's numbers after another, the gradients
-are added up in their slots, entry by entry, and last the rule runs over the rows of the slots.
+In the first every entry of an index gets a slot: rows are numbered as they turn up, by an array of
+places that holds something only where an index points, so that nothing as long as the table is
+cleared or walked over. In the second, for one block of a row's numbers after another, the gradients
+are added up in their slots, entry by entry, and last the rule runs over the rows of the slots. That
+one may be called for chunks of the numbers, each with sums of its own.
 
 Where a row's numbers are neighbours, they are on vector lanes. Where a table is stored the other
 way round, lanes are neighbouring rows: as many entries whose slots count up, or slots whose rows
@@ -13,7 +14,7 @@ is added in the same order either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.backends.loops import memory
@@ -24,6 +25,7 @@ from graphc.backends.loops.control import (
     offset,
     parts_of,
     size_value,
+    smaller,
     sub,
     when,
 )
@@ -36,7 +38,17 @@ from graphc.backends.loops.segments import (
     segment_start,
     whole_or_each,
 )
-from graphc.backends.loops.values import I1, I64, PTR, Val, constant, element_of, index, lane_type
+from graphc.backends.loops.values import (
+    I1,
+    I64,
+    PTR,
+    Val,
+    constant,
+    element_of,
+    index,
+    lane_type,
+    number_of,
+)
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.codegen import Broadcast, Elementwise, Fill
 from graphc.ir.core import Operation, Value
@@ -44,8 +56,9 @@ from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.constant import ConstantParams
 from graphc.ops.control import YIELD
-from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdateParts, RowWorkspace
-from graphc.passes.analysis.loopnest import Size
+from graphc.ops.schedules import RowUpdateSchedule
+from graphc.ops.update_rows import BLOCK, COLUMN_BLOCK, RowUpdateParts, RowWorkspace, row_width
+from graphc.passes.analysis.loopnest import Chunking, Size
 from graphc.support.diagnostics import InternalError
 
 AHEAD = 32
@@ -54,32 +67,50 @@ _I32 = lane_type("i32")
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateFunction:
-    """A function of the module and what it takes: pointers of these values and of the workspace,
-    then the sizes."""
+class UpdateFunctions:
+    """Two functions of the module, and what both take: pointers of these values and of the
+    workspace, then the sizes.
 
-    name: str
+    number    gives each entry its slot
+    apply     updates the tables; with a chunking it takes the first number of a chunk and the end
+    chunking  of the numbers of each row
+    """
+
+    number: str
+    apply: str
     pointers: tuple[Value, ...]
     symbols: tuple[str, ...]
+    chunking: Chunking | None
 
 
 def emit_update_rows(
-    module: ModuleWriter, machine: Machine, update: RowUpdateParts, lanes: int = 0
-) -> UpdateFunction:
-    """`void (tables in place…, numbers…, lookups…, workspace…, sizes…)`."""
+    module: ModuleWriter, machine: Machine, update: RowUpdateParts
+) -> UpdateFunctions:
+    """`void (tables in place…, numbers…, lookups…, workspace…, sizes…)`, twice."""
+    schedule = update.op.schedule_as(RowUpdateSchedule)
     looked_up = [v for one in update.lookups for v in (one.x, one.y, one.index)]
     pointers = (*update.updated, *update.numbers, *looked_up)
     extents = [Size.of(v.tensor.dims) for v in looked_up]
     symbols = tuple(sorted({s for size in extents for s in size.symbols}))
-    code = module.body()
     parameters = [Val(f"%p{i}", PTR) for i in range(len(pointers))]
     arrays = [Val(f"%a{i}", PTR) for i in range(len(RowWorkspace.of(update).arrays()))]
     sizes = {name: Val(f"%s{i}", I64) for i, name in enumerate(symbols)}
     where = dict(zip(pointers, parameters, strict=True))
-    _UpdateEmitter(code, machine, update, where, arrays, sizes, lanes).emit()
-    code.leave()
-    name = module.add("update", (*parameters, *arrays, *sizes.values()), code)
-    return UpdateFunction(name, pointers, symbols)
+
+    def written(name: str, chunk: tuple[Val, ...], write: Callable[[_UpdateEmitter], None]) -> str:
+        code = module.body()
+        write(_UpdateEmitter(code, machine, update, where, arrays, sizes, schedule.lanes))
+        code.leave()
+        return module.add(name, (*parameters, *arrays, *sizes.values(), *chunk), code)
+
+    number = written("number", (), _UpdateEmitter.number)
+    if not schedule.is_parallel:
+        apply = written("update", (), _UpdateEmitter.apply)
+        return UpdateFunctions(number, apply, pointers, symbols, None)
+    begin, end = chunk = (Val("%begin", I64), Val("%end", I64))
+    apply = written("update", chunk, lambda e: e.apply_chunk(begin, end, schedule.chunk))
+    chunking = Chunking(0, Size(), Size.of((row_width(update),)), schedule.chunk)
+    return UpdateFunctions(number, apply, pointers, symbols, chunking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +130,7 @@ class _UpdateEmitter:
 
     size, width  rows of the table, and numbers of a row
     stride       from one row of the sums to the next
+    chunk_sums   from the sums of one chunk to those of the next
     """
 
     def __init__(
@@ -122,10 +154,10 @@ class _UpdateEmitter:
             size_value(code, Size.of((table.dims[a],)), sizes) for a in (axis, 1 - axis)
         )
         self.tables = [where[v] for v in update.updated]
-        *slots, self.rows, self.places, self.sums = arrays
-        stride = RowWorkspace.of(update).sums.dims[1]
-        assert isinstance(stride, int)
+        *slots, self.rows, self.places, self.count, self.sums = arrays
+        _chunks, most, stride = RowWorkspace.of(update).sums.shape({})
         self.stride = index(stride)
+        self.chunk_sums = index(most * stride)
         self.widest = COLUMN_BLOCK if self.columns else min(BLOCK, 4 * self.lanes)
         self.lookups = [
             _Entries(
@@ -137,15 +169,37 @@ class _UpdateEmitter:
             )
             for one, numbers in zip(update.lookups, slots, strict=True)
         ]
-        self.rule = _Rule(self.scalars, update, [where[v] for v in update.numbers], self.lanes)
+        self.update, self.numbers = update, [where[v] for v in update.numbers]
 
-    def emit(self) -> None:
+    def number(self) -> None:
         for one in self.lookups:
             self._forget(one)
         count = index(0)
         for one in self.lookups:
             count = self._number(one, count)
-        for begin, end, width in parts_of(self.code, self.width, self.widest):
+        self._put(count, self.count, index(0))
+
+    def apply(self) -> None:
+        """The update of all numbers of each row."""
+        self._apply_parts(parts_of(self.code, self.width, self.widest))
+
+    def apply_chunk(self, first: Val, last: Val, chunk: int) -> None:
+        """The same of those from `first` up to `last`, a chunk of so many."""
+        number = self.code.binary("udiv", first, index(chunk))
+        sums = mul(self.code, number, self.chunk_sums)
+        self.sums = offset(self.code, self.sums, element_of(self.dtype), sums)
+        whole, *rest = parts_of(self.code, self.width, self.widest)
+        parts = [(first, smaller(self.code, whole[1], last), whole[2])]
+        # A chunk begins at whole blocks: none but the last one reaches what is left behind these.
+        for begin, end, width in rest:
+            if number_of(begin) is None or number_of(begin) != number_of(end):
+                parts.append((begin, smaller(self.code, end, last), width))
+        self._apply_parts(parts)
+
+    def _apply_parts(self, parts: Sequence[tuple[Val, Val, int]]) -> None:
+        self.rule = _Rule(self.scalars, self.update, self.numbers, self.lanes)
+        count = self._get(self.count, index(0))
+        for begin, end, width in parts:
             with loop_if_any(self.code, begin, end, width, []) as state:
                 if state:
                     self._clear(width, count)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from graphc.ir.elements import element_bytes
 from graphc.ir.types import DType
 
 
@@ -43,23 +44,27 @@ Number = float | int | tuple[int, ...]
 
 _MANGLED = {"float": "f32", "double": "f64"}
 FLOATS = frozenset(_MANGLED)
-_ELEMENTS = {
-    DType.F32: "float",
-    DType.F64: "double",
-    DType.I32: "i32",
-    DType.I64: "i64",
-    DType.I1: "i1",
+_ELEMENTS = {dtype: dtype.value for dtype in DType} | {DType.F32: "float", DType.F64: "double"}
+ELEMENT_BYTES = {_ELEMENTS[dtype]: dtype.itemsize for dtype in DType}
+BITS = {
+    "u8": "i8",
+    "u16": "i16",
+    "u32": "i32",
+    "u64": "i64",
+    "f16": "i16",
+    "bf16": "i16",
 }
-ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i1": 1, "i8": 1, "i16": 2}
+"""Elements that are only moved and converted: the integers that have their bits."""
 
 
 @lru_cache(maxsize=256)
 def lane_type(element: str, lanes: int = 1) -> LaneType:
     """The type of `lanes` elements."""
-    mangled = _MANGLED.get(element, element)
+    text = BITS.get(element, element)
+    mangled = _MANGLED.get(element, text)
     if lanes == 1:
-        return LaneType(element, 1, element, mangled)
-    return LaneType(element, lanes, f"<{lanes} x {element}>", f"v{lanes}{mangled}")
+        return LaneType(element, 1, text, mangled)
+    return LaneType(element, lanes, f"<{lanes} x {text}>", f"v{lanes}{mangled}")
 
 
 def element_of(dtype: DType) -> str:
@@ -99,11 +104,15 @@ def constant(value: float | int, type_: LaneType) -> Val:
         literal = float_literal(float(value), type_.element)
     elif type_.element == "i1":
         literal = "true" if value else "false"
+    elif type_.element in BITS:
+        content = element_bytes([value], DType(type_.element))
+        value = int.from_bytes(content, "little", signed=True)
+        literal = str(value)
     else:
         literal = str(int(value))
     if type_.lanes == 1:
         return Val(literal, type_, value)
-    return Val(f"splat ({type_.element} {literal})", type_, value)
+    return Val(f"splat ({lane_type(type_.element).text} {literal})", type_, value)
 
 
 def constant_lanes(values: Sequence[int], type_: LaneType) -> Val:

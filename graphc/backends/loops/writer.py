@@ -124,6 +124,35 @@ class Writer(ABC):
         added to the sum, rounded to f32, then that of the lower ones. Denormals are 0."""
         raise InternalError("what is written here has no products of bf16")
 
+    # --- registers of AMX, of a machine that `has_amx`: 16 rows of 64 bytes each, by their numbers
+
+    def amx_permission(self) -> Val:
+        """Asks the system for the use of the registers by this process: a truth value."""
+        raise InternalError("what is written here has no registers of AMX")
+
+    def amx_configure(self, address: Val) -> None:
+        """Sets the shape of all registers, which are 0 then, to the 64 bytes at the address."""
+        raise InternalError("what is written here has no registers of AMX")
+
+    def amx_release(self) -> None:
+        """Ends their use."""
+        raise InternalError("what is written here has no registers of AMX")
+
+    def amx_zero(self, number: int) -> None:
+        raise InternalError("what is written here has no registers of AMX")
+
+    def amx_load(self, number: int, address: Val, pitch: Val) -> None:
+        """The rows are so many bytes apart."""
+        raise InternalError("what is written here has no registers of AMX")
+
+    def amx_store(self, number: int, address: Val, pitch: Val) -> None:
+        raise InternalError("what is written here has no registers of AMX")
+
+    def amx_dot(self, sums: int, a: int, b: int) -> None:
+        """Adds the sums of products of pairs: rows of a, and rows of b that are one pair of steps
+        each. Denormals are 0."""
+        raise InternalError("what is written here has no registers of AMX")
+
     # --- memory
 
     @abstractmethod

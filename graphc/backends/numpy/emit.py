@@ -24,6 +24,7 @@ from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.backends.numpy.update_rows import UpdateText
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
+    ChannelProduct,
     Contraction,
     Copy,
     Folding,
@@ -42,6 +43,7 @@ from graphc.ir.placement import Address
 from graphc.ir.types import Dim, Symbol
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
+from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.update_rows import row_update
 from graphc.support.diagnostics import InternalError
@@ -169,6 +171,8 @@ class _FunctionText(Walker[Buffer, str]):
                 self._multiply(op, self._name_of(op.result))
             case WindowProduct(role):
                 self._convolution(op, role)
+            case ChannelProduct(role):
+                self._depthwise(op, role)
             case WindowReduction(folding):
                 self._pooling(op, folding)
             case IndexedSum(subscripts):
@@ -328,6 +332,33 @@ class _FunctionText(Walker[Buffer, str]):
         if role == "weight_grad":
             self._helpers["pile"] = None
         self._lines.add(f"{helper}({', '.join(arguments)})")
+
+    def _depthwise(self, op: Operation, role: Role) -> None:
+        """A call of the helper, with everything as [images, rows, columns, channels]."""
+        shape = depthwise_shape(op.params, [v.tensor for v in op.operands])
+        missing = 2 - len(shape.sizes)
+        ones = (1,) * missing
+        images, results = (
+            f"{self._count(shape.lead)}, {', '.join(map(str, (*ones, *walked, shape.channels)))}"
+            for walked in (shape.extents, shape.places)
+        )
+        weights = ", ".join(map(str, (*ones, *shape.weights)))
+        x, w, y = {
+            "result": (*op.operands, op.result),
+            "data_grad": (op.result, op.operands[1], op.operands[0]),
+            "weight_grad": (op.operands[0], op.result, op.operands[1]),
+        }[role]
+        arrays = [
+            f"{self._name_of(value)}.reshape({dims})"
+            for value, dims in ((x, images), (w, weights), (y, results))
+        ]
+        walk = (
+            f"({first}, {second})"
+            for numbers, of_one in ((shape.strides, 1), (shape.low, 0), (shape.dilations, 1))
+            for first, second in [((of_one,) * missing + numbers)]
+        )
+        self._helpers["depthwise"] = None
+        self._lines.add(f'depthwise("{role}", {", ".join(arrays)}, {", ".join(walk)})')
 
     def _pooling(self, op: Operation, folding: Folding) -> None:
         """A call of the helper, with everything as [images, columns, rows, channels]."""

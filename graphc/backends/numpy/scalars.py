@@ -89,11 +89,33 @@ def divide_integers(x, y, out):
 def to_integer(x, out):
     """The whole part of a float; saturates, and nan becomes 0."""
     limits = np.iinfo(out.dtype)
+    x = np.asarray(x)
+    x = x.astype(np.float32) if x.dtype == np.float16 else x
     low, high = np.asarray(x).dtype.type(limits.min), np.asarray(x).dtype.type(limits.max)
     inside = (x > low) & (x < high)
     np.copyto(out, np.where(inside, x, 0), casting="unsafe")
     np.copyto(out, limits.min, where=x <= low)
     np.copyto(out, limits.max, where=x >= high)
+''',
+    "to_bf16": '''
+def to_bf16(x, out):
+    """The nearest numbers of bf16, of two the even one, as their bits."""
+    x = np.asarray(x)
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    bits = x.astype(np.float32).view(np.uint32)
+    if x.dtype == np.float64:
+        # Rounded once: towards zero, and then the last digit says that some were lost.
+        back = bits.view(np.float32).astype(np.float64)
+        odd = bits - (np.abs(back) > np.abs(x)).astype(np.uint32) | np.uint32(1)
+        bits = np.where((back != x) & ~np.isnan(x), odd, bits)
+    raised = bits + ((bits >> np.uint32(16) & np.uint32(1)) + np.uint32(0x7FFF))
+    bits = np.where(np.isnan(x), np.uint32(0x7FC00000), raised) >> np.uint32(16)
+    np.copyto(out["bf16"], bits, casting="unsafe")
+''',
+    "of_bf16": '''
+def of_bf16(x, out):
+    """Numbers of bf16, which are the upper halves of those of f32."""
+    np.copyto(out.view(np.uint32), x["bf16"].astype(np.uint32) << np.uint32(16))
 ''',
     "random_uniform": '''
 def random_uniform(counter, key, out):
@@ -251,6 +273,30 @@ def conv_weight_grad(images, places, out, across, down, plane=None, left=0, abov
     while parts:
         out += parts.pop()[1].reshape(out.shape)
 ''',
+    "depthwise": '''
+def depthwise(role, x, w, y, strides, low, dilations):
+    """y[n, p, q] = sums of windows of x[n] times w[rows, columns]; `role` says what is computed.
+
+    What lies outside of an image is left out.
+    """
+    {"result": y, "data_grad": x, "weight_grad": w}[role].fill(0)
+    for index in np.ndindex(w.shape[:2]):
+        here, there = [slice(None)], [slice(None)]
+        for axis, element in enumerate(index):
+            step, shift = strides[axis], element * dilations[axis] - low[axis]
+            first = max(0, -(shift // step))
+            count = min(y.shape[axis + 1], (x.shape[axis + 1] - 1 - shift) // step + 1) - first
+            start = first * step + shift
+            here.append(slice(start, start + max(count, 0) * step, step))
+            there.append(slice(first, first + max(count, 0)))
+        here, there = tuple(here), tuple(there)
+        if role == "result":
+            y[there] += x[here] * w[index]
+        elif role == "data_grad":
+            x[here] += y[there] * w[index]
+        else:
+            w[index] = (x[here] * y[there]).sum(2).sum(1).sum(0)
+''',
     "pool_fold": '''
 def pool_fold(fold, x, out, columns, rows, across, down):
     """out[n, p, q] = the elements of a window of x[n] folded, column by column of the window."""
@@ -320,6 +366,10 @@ def is_helper(scalar_op: ScalarOp) -> bool:
 
 
 def _cast(source: DType, target: DType) -> str:
+    if source is DType.BF16:
+        return "of_bf16"
+    if target is DType.BF16:
+        return "to_bf16"
     if target is DType.I1:
         return "np.not_equal"  # called with 0 as its second operand, see `extra_operand`
     return "to_integer" if source.is_float and not target.is_float else "convert"
@@ -434,7 +484,11 @@ class Recorder:
         return self._scalar_op("select", a.dtype, condition, a, b)
 
     def cast(self, a: Item, dtype: DType, /) -> Item:
-        return a if a.dtype is dtype else self._scalar_op("cast", dtype, a)
+        if a.dtype is dtype:
+            return a
+        if a.dtype is DType.BF16 and dtype is not DType.F32:
+            a = self._scalar_op("cast", DType.F32, a)
+        return self._scalar_op("cast", dtype, a)
 
     def literal(self, value: float, like: Item, /) -> Item:
         return Constant((1,) * len(like.dims), like.dtype, (value,))

@@ -16,7 +16,7 @@ from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import decode_text
 from graphc.ir.core import Function
-from graphc.runtime.signature import ROLES_OF_MODEL, Argument, Result, Signature
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature
 from graphc.support.diagnostics import fail
 from graphc.support.size_formula import SizeFormula
 
@@ -244,11 +244,14 @@ def _listing(ports: Sequence[Argument | Result]) -> str:
     return ", ".join(texts).replace("\\", "\\\\").replace('"', "'") or "none"
 
 
-_NUMPY_NAMES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "i1": "bool"}
-
-
 def _table(ports: Sequence[Argument | Result]) -> str:
-    return repr({p.name: (_NUMPY_NAMES[p.dtype], p.shape) for p in ports})
+    return repr({p.name: (_numpy_type(p.dtype), p.shape) for p in ports})
+
+
+def _numpy_type(dtype: str) -> object:
+    """What numpy takes as this element type, in the file."""
+    found = NUMPY_DTYPES[dtype]
+    return found.descr if found.names else found.name
 
 
 def _input_names(signature: Signature, function: str) -> list[str]:

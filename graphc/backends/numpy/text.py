@@ -9,21 +9,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.backends.numpy.names import Names
+from graphc.ir.elements import stored
 from graphc.ir.types import DType
 
-_TYPES = {
-    DType.F32: "np.float32",
-    DType.F64: "np.float64",
-    DType.I32: "np.int32",
-    DType.I64: "np.int64",
-    DType.I1: "np.bool_",
-}
 _LISTED_ELEMENTS = 64  # longer constants are written as base64
 _LINE = 88
 
 
 def dtype_text(dtype: DType) -> str:
-    return _TYPES[dtype]
+    """numpy's name of the type that elements have in arrays."""
+    if dtype is DType.BF16:
+        return 'np.dtype([("bf16", np.uint16)])'
+    return "np.bool_" if dtype is DType.I1 else f"np.{dtype.numpy.name}"
 
 
 def number_text(value: bool | int | float) -> str:
@@ -41,10 +38,11 @@ def decode_text(array: np.ndarray) -> list[str]:
     encoded = base64.b64encode(little.tobytes()).decode("ascii")
     pieces = [encoded[i : i + _LINE] for i in range(0, len(encoded), _LINE)] or [""]
     shape = tuple(int(n) for n in array.shape)
+    kind = little.dtype.descr if little.dtype.names else f'"{little.dtype.str}"'
     return [
         "np.frombuffer(base64.b64decode(",
         *(f'    "{piece}"' for piece in pieces),
-        f'), "{little.dtype.str}").reshape({shape})',
+        f"), {kind}).reshape({shape})",
     ]
 
 
@@ -87,14 +85,16 @@ class Constants:
 
     def number(self, value: bool | int | float, dtype: DType) -> str:
         """The name of one number."""
+        if dtype is DType.BF16:
+            return self.array([value], (), dtype)
         return self._define([f"{dtype_text(dtype)}({number_text(value)})"])
 
     def array(
         self, values: Sequence[bool | int | float], shape: Sequence[int], dtype: DType
     ) -> str:
         """The name of an array of these elements, row-major."""
-        if len(values) > _LISTED_ELEMENTS:
-            return self._define(decode_text(np.array(values, dtype.numpy).reshape(shape)))
+        if len(values) > _LISTED_ELEMENTS or dtype is DType.BF16:
+            return self._define(decode_text(stored(values, dtype).reshape(shape)))
         listed = ", ".join(number_text(v) for v in values)
         return self._define([f"np.array([{listed}], {dtype_text(dtype)}).reshape({tuple(shape)})"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.ops.nodes import (
+    attention,
     chains,
     classes,
     columns,
@@ -39,6 +40,7 @@ OPS = (
     *negatives.OPS,
     *lookup.OPS,
     *chains.OPS,
+    *attention.OPS,
     *statistics.OPS,
     *dropout.OPS,
     *normalisation.OPS,

@@ -25,7 +25,8 @@ from graphc.ir.types import (
 )
 from graphc.ops.constant import full_like
 from graphc.ops.contraction import matmul
-from graphc.ops.elementwise import div, mul
+from graphc.ops.depthwise import depthwise
+from graphc.ops.elementwise import div
 from graphc.ops.movement import pad, reshape, transpose
 from graphc.ops.nodes.layout import (
     MAX_ROWS,
@@ -40,7 +41,7 @@ from graphc.ops.nodes.layout import (
     require_no_samples,
 )
 from graphc.ops.patches import patches
-from graphc.ops.reduction import broadcast, reduce_max, reduce_sum
+from graphc.ops.reduction import reduce_max, reduce_sum
 
 
 @dataclass(frozen=True)
@@ -250,8 +251,7 @@ def _expand_convolution(
         windows = _windows_of(b, images, 1, *walks)
         y = matmul(b, windows, _kernels(b, weight, p, channels), transpose_b=True, contract=3)
     elif p.groups == channels == p.output_channels:
-        windows = _windows_of(b, images, 1, *walks)
-        y = _by_channel(b, windows, _kernels(b, weight, p, channels))
+        y = _by_channel(b, images, _kernels(b, weight, p, channels), walks)
     else:
         y = _by_group(b, images, _kernels(b, weight, p, channels), p.groups, walks)
     return _as_node(b, y, node_type(op))
@@ -267,12 +267,14 @@ def _kernels(b: IRBuilder, weight: Value, p: ConvolutionParams, channels: int) -
     return transpose(b, reshape(b, weight, kernel), (0, 2, 3, 1))
 
 
-def _by_channel(b: IRBuilder, windows: Value, kernel: Value) -> Value:
-    """Every channel of the windows with the kernel of its own, [channels, width, height, 1]."""
+def _by_channel(b: IRBuilder, images: Value, kernel: Value, walks: tuple[Walk, Walk]) -> Value:
+    """Every channel of the images with the kernel of its own, [channels, width, height, 1]."""
     channels, width, height, _ = kernel.tensor.dims
     aside = transpose(b, reshape(b, kernel, (channels, width, height)), (1, 2, 0))
-    every = reshape(b, aside, (1, 1, 1, width, height, channels))
-    return reduce_sum(b, mul(b, windows, broadcast(b, every, windows.tensor.dims)), (3, 4))
+    strides, low, high = (
+        tuple(getattr(walk, name) for walk in walks) for name in ("stride", "before", "after")
+    )
+    return depthwise(b, images, aside, 1, strides, low, high, (1, 1))
 
 
 def _by_group(
@@ -308,15 +310,19 @@ def _convolution_reference(
     out_height = (height - lost_y) // p.vertical_subsample + 1
     value = np.empty((p.output_channels * out_width * out_height, y.shape[1]), y.dtype)
     inputs, outputs = channels // p.groups, p.output_channels // p.groups
+    is_depthwise = 1 < p.groups == channels == p.output_channels  # such read no zeros around
     for column, row, group in np.ndindex(out_width, out_height, p.groups):
         first_x, first_y = column * p.horizontal_subsample, row * p.vertical_subsample
         packed = np.empty((weight.shape[1], y.shape[1]), y.dtype)
+        is_read = np.ones(weight.shape[1], np.bool_)
         for channel, i, j in np.ndindex(inputs, p.kernel_width, p.kernel_height):
             at = channel * p.kernel_width * p.kernel_height + j + i * p.kernel_height
             packed[at] = plane[first_x + i, first_y + j, group * inputs + channel]
+            inside = 0 <= first_x + i - left < width and 0 <= first_y + j - top < height
+            is_read[at] = inside or not is_depthwise
         begin = p.output_channels * (row + out_height * column) + group * outputs
         kernels = weight[group * outputs : (group + 1) * outputs]
-        value[begin : begin + outputs] = kernels @ packed
+        value[begin : begin + outputs] = kernels[:, is_read] @ packed[is_read]
     return value
 
 

@@ -150,7 +150,7 @@ GMM_LOG_LIKELIHOOD = node_def(
     refine=_refine_gmm,
     reference=_gmm_reference,
     expand=_expand_gmm,
-    zero_in_gaps=(2,),  # its exponential is taken
+    gap_values=(None, None, 0.0, None),  # its exponential is taken
     constraints=(
         "C1 unnormed_prior and log_std_dev have a row per component",
         "C2 rows of mean = components times rows of feature, one component after the other",

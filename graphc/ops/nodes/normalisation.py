@@ -279,7 +279,7 @@ LAYER_NORMALIZATION = node_def(
     refine=refine_two_columns,
     reference=_layer_reference,
     expand=_expand_layer,
-    zero_in_gaps=(0,),
+    gap_values=(0.0, None, None),
     constraints=("C1 scale and bias are columns with the rows of x",),
     equation="V = scale ∘ (X - mean) / √(var + ε) + bias, mean and variance of each column",
     source="Ba, Kiros and Hinton, Layer Normalization, 2016",

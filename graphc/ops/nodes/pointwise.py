@@ -159,7 +159,7 @@ def _node(op: OpDef) -> OpDef:
         refine=refine if len(truths) > 1 else None,
         reference=reference,
         expand=expand_with(emit),
-        zero_in_gaps=op.zero_in_gaps,
+        gap_values=op.gap_values,
         equation=op.equation,
         source=op.source,
         ndl=op.ndl,

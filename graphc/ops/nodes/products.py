@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,10 +14,14 @@ from graphc.ops.contraction import matmul
 from graphc.ops.elementwise import mul
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.layout import (
+    NodeParams,
+    by_column,
     counted_rows,
+    from_columns,
     matrix,
     merged,
     node_def,
+    node_type,
     operand_types,
     require_no_samples,
     spread,
@@ -28,6 +33,13 @@ from graphc.ops.reduction import broadcast
 
 def _infer_times(types: Sequence[Type], _params: Params) -> Sequence[Type]:
     a, b = matrix(types[0]), matrix(types[1])
+    if a.has_samples and b.has_samples:
+        raise TypeRuleError(
+            f"requires a left operand whose columns are not samples, got {a}; ElementTimes, "
+            "ColumnTimes and Attention multiply two nodes with a column for each sample",
+            operand=0,
+            slug="shape-mismatch",
+        )
     require_no_samples(a, "a left operand")
     if None not in (a.cols, b.rows) and a.cols != b.rows:
         raise TypeRuleError(
@@ -257,6 +269,75 @@ KHATRI_RAO_PRODUCT = node_def(
     ndl=("KhatriRaoProduct", "ColumnwiseCrossProduct"),
 )
 
+
+@dataclass(frozen=True)
+class ColumnTimesParams(NodeParams):
+    """inner: columns of the matrices in A, rows of those in B"""
+
+    inner: int = 1
+    tags: tuple[str, ...] = ()
+
+
+def _infer_column_times(types: Sequence[Type], params: ColumnTimesParams) -> Sequence[Type]:
+    a, b = matrix(types[0]), matrix(types[1])
+    if params.inner < 1:
+        raise TypeRuleError(f"requires inner of at least 1, got {params.inner}", slug="bad-value")
+    for index, type in enumerate((a, b)):
+        if type.rows is not None and type.rows % params.inner:
+            message = f"requires rows that are a multiple of inner = {params.inner}, got {type}"
+            raise TypeRuleError(message, operand=index, slug="shape-mismatch")
+    if None not in (a.cols, b.cols) and a.cols != b.cols:
+        message = f"requires operands with the same columns, got {a} and {b}"
+        raise TypeRuleError(message, operand=1, slug="shape-mismatch")
+    cols = b.cols if a.cols is None else a.cols
+    if a.rows is None or b.rows is None:
+        return [MatrixType(None, cols)]
+    return [MatrixType(counted_rows(a.rows // params.inner, b.rows // params.inner), cols)]
+
+
+def _expand_column_times(
+    b: IRBuilder, op: Operation, operands: Sequence[Value], _dtype: DType
+) -> Value:
+    """By columns, a column of a matrix after the other: [N, n, k] times [N, k, m]."""
+    inner = op.params_as(ColumnTimesParams).inner
+    rows = []
+    for x, type in zip(operands, operand_types(op), strict=True):
+        columns = by_column(b, x, type)
+        assert type.rows is not None
+        rows.append((columns, columns.tensor.dims[0], type.rows // inner))
+    (x, n, height), (y, _, width) = rows
+    left, right = reshape(b, y, (n, width, inner)), reshape(b, x, (n, inner, height))
+    made = reshape(b, matmul(b, left, right, batch=1), (n, width * height))
+    return from_columns(b, made, node_type(op))
+
+
+def _column_times_reference(params: ColumnTimesParams, x: Array, y: Array) -> Array:
+    pairs = [
+        a.reshape(-1, params.inner, order="F") @ b.reshape(params.inner, -1, order="F")
+        for a, b in zip(x.T, y.T, strict=True)
+    ]
+    rows = x.shape[0] * y.shape[0] // params.inner**2
+    columns = [np.zeros((rows, 0), x.dtype), *(p.reshape(rows, 1, order="F") for p in pairs)]
+    return np.concatenate(columns, axis=1)
+
+
+COLUMN_TIMES = node_def(
+    "column_times",
+    "in each column the product of two matrices, which stand there column after column; of vectors "
+    "(inner = all rows) their inner product",
+    ("A", "B"),
+    params=ColumnTimesParams,
+    infer=_infer_column_times,
+    refine=_refine_khatri_rao,
+    reference=_column_times_reference,
+    expand=_expand_column_times,
+    gap_values=(0.0, 0.0),
+    constraints=("C1 A and B have the same columns", "C2 inner divides the rows of both"),
+    equation="V_j = A_j B_j, column j read as matrices m x inner and inner x n; rows i + m k",
+    source="numpy.matmul of stacks of matrices",
+    ndl=("ColumnTimes",),
+)
+
 OPS = (
     TIMES,
     TRANSPOSE_TIMES,
@@ -264,4 +345,5 @@ OPS = (
     COLUMN_ELEMENT_TIMES,
     DIAG_TIMES,
     KHATRI_RAO_PRODUCT,
+    COLUMN_TIMES,
 )

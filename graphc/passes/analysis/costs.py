@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import prod
 
 from graphc.ir.codegen import (
+    ChannelProduct,
     Contraction,
     Elementwise,
     IndexedSum,
@@ -36,6 +37,7 @@ from graphc.ir.scalar import ScalarRule
 from graphc.ir.types import Dim, bound_elements, size_of
 from graphc.ops.contraction import Groups, MatmulParams, groups
 from graphc.ops.convolution import conv_shape
+from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.loop import LOOP, LoopParams
 from graphc.ops.pooling import pool_shape
 
@@ -141,6 +143,12 @@ def window_multiply_adds(op: Operation, sizes: Sizes | None = None) -> int:
     return _elements((*walked, *shape.channels, *shape.features), sizes)
 
 
+def channel_multiply_adds(op: Operation, sizes: Sizes | None = None) -> int:
+    """Of one of the three products of a depthwise convolution."""
+    shape = depthwise_shape(op.params, [v.type for v in op.operands])
+    return _elements((*shape.results, *shape.sizes), sizes)
+
+
 def lookup_steps(op: Operation, sizes: Sizes | None = None) -> int:
     """Products that a sum of looked up products adds up."""
     codegen = op.opdef.codegen
@@ -208,6 +216,8 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
             return 2 * multiply_adds(roles, sizes)
         case WindowProduct():
             return 2 * window_multiply_adds(op, sizes)
+        case ChannelProduct():
+            return 2 * channel_multiply_adds(op, sizes)
         case WindowReduction():
             shape = pool_shape(op.params, [v.type for v in op.operands])
             return _elements((*shape.narrow, *shape.sizes), sizes)

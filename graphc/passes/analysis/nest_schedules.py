@@ -63,10 +63,11 @@ def read_first(nest: Nest) -> tuple[ArrayAccess, ...]:
 
 
 def _can_mask(nest: Nest) -> bool:
-    """Whether left-over lanes can be masked; bytes have no masked moves short of AVX-512."""
+    """Whether left-over lanes can be masked; elements of one or two bytes have no masked moves
+    short of AVX-512."""
     accesses = (p.dtype for p in nest.accesses() if nest.lane in p.dims)
     kept = (nest.statements[k.value].dtype for k in nest.keeps)
-    return DType.I1 not in (*accesses, *kept)
+    return all(dtype.itemsize >= 4 for dtype in (*accesses, *kept))
 
 
 def scheduled_nests(kernel: Operation) -> list[tuple[Nest, NestSchedule | None]]:
@@ -84,7 +85,7 @@ def scheduled_nests(kernel: Operation) -> list[tuple[Nest, NestSchedule | None]]
 def check_nest(op: Operation, nest: Nest, given: NestSchedule) -> None:
     """GraphcError (bad-schedule) if a nest of `op` cannot be computed so."""
     if given.tail == "masked" and not _can_mask(nest):
-        raise misfit(op, 'tail = "scalar" for a nest that moves truth values')
+        raise misfit(op, 'tail = "scalar" for a nest that moves elements of one or two bytes')
     if given.prefetch and not read_first(nest):
         raise misfit(op, "prefetch = false for rows that are swept once, or are too long")
     if nest.lane < 0 and given.lanes > 1:

@@ -57,6 +57,8 @@ PAIR_BLOCK_BYTES = 524288
 """Of a block of A in pairs, at most."""
 MOST_PAIR_ROWS = 1020
 """Of such a block."""
+AMX_SIDE = 16
+"""Rows and columns of the sums of a register; a tile is two by two registers at most."""
 MOST_FEW_VECTORS = 8
 """Of a tile that reads several panels at once: enough sums are under way then."""
 
@@ -86,6 +88,7 @@ class ProductRange:
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
     panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
     pairs           the factors are multiplied as pairs of bf16
+    amx             these in the registers of AMX
     c_bytes         of the whole C in memory, at most; 0 where it is not known or always near
     """
 
@@ -102,6 +105,7 @@ class ProductRange:
     has_few_rows: bool = False
     panel: int = 0
     pairs: bool = False
+    amx: bool = False
     c_bytes: int = 0
 
     @property
@@ -121,7 +125,7 @@ class ProductForm:
     split  what a call computes a part of, "rows", "cols" or nothing: `part` of it, the last call
            what is left; 0 where only the call knows how much
     pitch  elements from row to row of C, 0 for n
-    panel, pairs  as of a `ProductRange`
+    panel, pairs, amx  as of a `ProductRange`
     """
 
     dtype: DType
@@ -137,6 +141,7 @@ class ProductForm:
     most_k: int = UNBOUNDED
     panel: int = 0
     pairs: bool = False
+    amx: bool = False
 
     def call_range(self) -> ProductRange:
         """What one call computes; of columns, every call but a last one that computes fewer."""
@@ -185,9 +190,10 @@ class ProductForm:
                 self.is_exchanged,
             ),
             has_few_rows=rows is None
-            and not (a_transposed or is_small or (self.pairs and b_transposed)),
+            and not (a_transposed or is_small or self.amx or (self.pairs and b_transposed)),
             panel=self.panel,
             pairs=self.pairs,
+            amx=self.amx,
             c_bytes=self._c_bytes(),
         )
 
@@ -225,6 +231,7 @@ def form_of(op: Operation, schedule: ProductSchedule) -> ProductForm:
         most_k=bound_elements(roles.inner),
         panel=panel_width(schedule),
         pairs=schedule.pairs,
+        amx=schedule.amx,
     )
 
 
@@ -238,8 +245,11 @@ def with_pairs(op: Operation, machine: Machine) -> ProductSchedule:
     if schedule.pairs and not machine.dots_bf16:
         message = f"`{op.opdef.name}` in pairs requires a machine with dot products of bf16"
         raise fail("bad-schedule", f"{message} (dots_bf16)", op.location)
+    if schedule.amx and not machine.has_amx:
+        message = f"`{op.opdef.name}` in registers of AMX requires a machine that has them"
+        raise fail("bad-schedule", f"{message} (has_amx)", op.location)
     if schedule.tile is None and machine.dots_bf16 and _has_bf16_factors(op):
-        return replace(schedule, pairs=True)
+        return replace(schedule, pairs=True, amx=machine.has_amx)
     return schedule
 
 
@@ -258,6 +268,9 @@ def panel_width(schedule: ProductSchedule) -> int:
 def product_schedule(op: Operation) -> ProductSchedule:
     """The schedule of a product; GraphcError (bad-schedule) for tilings that do not fit it."""
     schedule = op.schedule_as(ProductSchedule)
+    if schedule.amx and not schedule.pairs:
+        message = f"`{op.opdef.name}` in registers of AMX requires factors in pairs"
+        raise fail("bad-schedule", f"{message} (pairs = true)", op.location)
     if schedule.pairs and not _has_bf16_factors(op):
         message = f"`{op.opdef.name}` in pairs requires factors of f32 in a function with"
         raise fail("bad-schedule", f"{message} `contraction bf16`", op.location)
@@ -363,6 +376,9 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
 def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
     """Both factors are copied, as half as many bytes."""
     rows, vectors = machine.tile_rows, _vectors(x, "packed", machine)
+    if x.amx:
+        rows = AMX_SIDE if x.most_rows <= AMX_SIDE else 2 * AMX_SIDE
+        vectors = 2
     lanes, width = machine.lanes(x.dtype), vectors * machine.lanes(x.dtype)
     if x.n is not None and x.n < width:
         while lanes > max(x.n, 1):
@@ -371,7 +387,7 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
         width = vectors * lanes
     most_k = x.most_k if x.k is None else x.k
     is_read_once = x.most_rows <= rows and not x.b_transposed and lanes >= LEAST_PAIR_LANES
-    is_in_place = is_read_once and x.n is not None
+    is_in_place = is_read_once and x.n is not None and not x.amx
     row_bytes = (rows if is_in_place else width) * PAIR_BYTES
     depth = _depth(x.k, most_k, max(PAIR_PANEL_BYTES // row_bytes, STRETCH))
     most_rows = min(machine.l2 // 2, PAIR_BLOCK_BYTES) // (depth * PAIR_BYTES)
@@ -380,7 +396,7 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
     is_far = (x.n or 0) * (x.k or 0) * x.dtype.itemsize >= machine.l2 // 2
     ahead = 0 if x.b_transposed else 32 if is_far else 8
     ahead = 8 if is_in_place else ahead
-    fetches_c = x.c_bytes > machine.l2
+    fetches_c = x.c_bytes > machine.l2 and not x.amx
     return Tiling(
         *(rows, vectors, lanes, depth, block),
         a="packed",
@@ -537,8 +553,21 @@ def _pair_misfit(tiling: Tiling, x: ProductRange) -> str:
     if tiling.b == "in place" and (x.b_transposed or tiling.lanes < LEAST_PAIR_LANES):
         wanted = f"a B stored by rows and {LEAST_PAIR_LANES} lanes"
         return f'{wanted} for pairs and b = "in place", got {tiling.lanes} lanes'
+    if x.amx and (what := _amx_misfit(tiling)):
+        return what
     if tiling.lanes > MOST_PAIR_LANES:
         return f"at most {MOST_PAIR_LANES} lanes for pairs, got {tiling.lanes}"
+    return ""
+
+
+def _amx_misfit(tiling: Tiling) -> str:
+    if tiling.rows not in (AMX_SIDE, 2 * AMX_SIDE):
+        return f"{AMX_SIDE} or {2 * AMX_SIDE} rows for registers of AMX, got {tiling.rows}"
+    if tiling.vectors * tiling.lanes > 2 * AMX_SIDE:
+        width = tiling.vectors * tiling.lanes
+        return f"at most {2 * AMX_SIDE} columns for registers of AMX, got {width}"
+    if tiling.b == "in place" or tiling.prefetch_c:
+        return 'b = "packed" or "panels" and no prefetch_c for registers of AMX'
     return ""
 
 

@@ -9,6 +9,7 @@ from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.params import Params
 from graphc.ops.schedules import (
+    ChannelSchedule,
     ConvSchedule,
     CopySchedule,
     ImagesSchedule,
@@ -16,6 +17,7 @@ from graphc.ops.schedules import (
     LaneSchedule,
     LookupSchedule,
     ProductSchedule,
+    RowUpdateSchedule,
     WeightGradSchedule,
 )
 from graphc.passes.analysis.loopnest import copy_nest
@@ -43,9 +45,11 @@ def complete_schedule(op: Operation, machine: Machine) -> Params:
             return _of_product(op, machine)
         case ConvSchedule() | WeightGradSchedule():
             return _of_convolution(op, machine)
-        case ImagesSchedule(lanes=0) as schedule:
+        case ImagesSchedule(lanes=0) | ChannelSchedule(lanes=0) as schedule:
             return replace(schedule, lanes=machine.lanes(op.result.tensor.dtype))
-        case LaneSchedule(lanes=0) | LookupSchedule(lanes=0) as schedule:
+        case (
+            LaneSchedule(lanes=0) | LookupSchedule(lanes=0) | RowUpdateSchedule(lanes=0)
+        ) as schedule:
             return replace(schedule, lanes=_lanes(op, machine))
         case CopySchedule(nest=None):
             return CopySchedule(choose_nest(copy_nest(op.result.tensor), machine))

@@ -8,12 +8,14 @@ depend on a call. How long chunks of products may be is here too, for the passes
 
 from __future__ import annotations
 
-from graphc.ir.codegen import Elementwise, Reduction, WindowProduct
+from graphc.ir.codegen import ChannelProduct, Elementwise, Reduction, WindowProduct
 from graphc.ir.core import Operation
-from graphc.ir.types import bound_elements
+from graphc.ir.types import bound_elements, bound_of
 from graphc.ops.contraction import Groups
 from graphc.ops.parts import part_taken, walked_values
+from graphc.ops.update_rows import RowWorkspace, row_update, row_width
 from graphc.passes.analysis.costs import (
+    channel_multiply_adds,
     formula_cost,
     lookup_steps,
     multiply_adds,
@@ -72,9 +74,11 @@ def product_ns(roles: Groups, itemsize: int) -> float:
 
 
 def images_ns(op: Operation) -> float:
-    """Of a convolution or the gradient to its images, or of a pooling."""
+    """Of a convolution or one of its gradients, or of a pooling."""
     first = op.operands[0]
     moved = NS_PER_BYTE * sum(map(value_bytes, (*op.operands, op.result)))
+    if isinstance(op.opdef.codegen, ChannelProduct):
+        return moved + _flops_ns(2 * channel_multiply_adds(op), first.tensor.dtype.itemsize)
     if not isinstance(op.opdef.codegen, WindowProduct):
         return moved + NS_PER_BYTE * value_bytes(first)
     return moved + _flops_ns(2 * window_multiply_adds(op), first.tensor.dtype.itemsize)
@@ -83,6 +87,17 @@ def images_ns(op: Operation) -> float:
 def lookups_ns(op: Operation) -> float:
     """Of a sum of looked up products."""
     return NS_PER_LOOKUP * lookup_steps(op) * op.result.tensor.dtype.itemsize / _WORD
+
+
+def row_update_ns(op: Operation) -> float:
+    """Of a learner's update of rows: adding the gradients up, and the tables' rows once."""
+    update = row_update(op)
+    width = bound_of(row_width(update))
+    entries = sum(bound_elements(one.index.tensor.dims) for one in update.lookups)
+    itemsize = update.tables[0].tensor.dtype.itemsize
+    rows, _places, _count, _sums = RowWorkspace.of(update).arrays()[-4:]
+    moved = 2 * len(update.tables) * bound_elements(rows.dims) * width * itemsize
+    return NS_PER_LOOKUP * entries * width * itemsize / _WORD + NS_PER_BYTE * moved
 
 
 def _flops_ns(flops: int, itemsize: int) -> float:

@@ -64,7 +64,7 @@ def test_identifiers_of_ports_are_unique_and_cannot_be_keywords() -> None:
     assert {"in_L1_W", "in_L1_W_2"} <= set(names)
 
 
-def test_only_inputs_and_fresh_results_are_parameters() -> None:
+def test_only_inputs_and_fresh_results_are_parameters_and_what_is_updated_is_one() -> None:
     signature = Signature(
         "net",
         (),
@@ -73,7 +73,9 @@ def test_only_inputs_and_fresh_results_are_parameters() -> None:
         0,
     )
     text = header_text(signature, info="{}")
-    assert "int32_t net_run(int64_t n, const float *in_x, uint8_t *out_z, void *arena);" in text
+    run = "int32_t net_run(int64_t n, const float *in_x, uint8_t *out_z, void *state, void *arena);"
+    assert run in text
+    assert "#define NET_AT_w 0\n" in text and "#define NET_STATE_BYTES 64\n" in text
 
 
 def test_a_comment_cannot_be_ended_from_inside() -> None:

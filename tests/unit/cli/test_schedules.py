@@ -292,7 +292,7 @@ def test_what_the_function_says_cannot_be_given(
 def test_parameters_are_for_functions(network: Path, tmp_path: Path) -> None:
     done = graphc("compile", network, "--parameters", network, "-o", tmp_path / "out")
     assert done.code == 2
-    assert "--parameters is for a MODEL that is IR (.gir)" in done.err
+    assert "--parameters is for a MODEL that is a program or IR (.gir)" in done.err
 
 
 # --- timed ---

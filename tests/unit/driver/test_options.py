@@ -56,9 +56,11 @@ def test_what_is_not_said_is_what_the_records_say() -> None:
     found = list(shared())
     assert len(found) > 25
     wrong = [each for each in found if each[2] != each[3]]
-    # Of a function None stands for the precision of its arguments; of `train` an empty list for a
-    # record of no controls; of `compile_training` with a program the bound of its samples' dim.
-    meant = {("function", "precision"), ("train", "control"), ("compile_training", "batch")}
+    # Of a function None stands for the precision of its arguments, and `freeze` names some of them;
+    # of `train` an empty list for a record of no controls; of `compile_training` with a program the
+    # bound of its samples' dim.
+    meant = {("function", "precision"), ("function", "freeze")}
+    meant |= {("train", "control"), ("compile_training", "batch")}
     assert {w[:2] for w in wrong} <= meant
 
 

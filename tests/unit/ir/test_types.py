@@ -40,8 +40,13 @@ def test_an_element_type_has_its_numpy_type_and_size(
     assert dtype.numpy == np.dtype(numpy)
 
 
-def test_only_f32_and_f64_are_floats() -> None:
-    assert [d for d in DType if d.is_float] == [DType.F32, DType.F64]
+def test_floats_unsigned_and_stored_types_say_so() -> None:
+    assert [d.value for d in DType if d.is_float] == ["f32", "f64", "f16", "bf16"]
+    assert [d.value for d in DType if d.is_unsigned] == ["u8", "u16", "u32", "u64"]
+    stored = {d.value: d.computed.value for d in DType if d is not d.computed}
+    assert stored == {"f16": "f32", "bf16": "f32"} | dict.fromkeys(
+        ("i8", "i16", "u8", "u16"), "i32"
+    ) | dict.fromkeys(("u32", "u64"), "i64")
 
 
 @pytest.mark.parametrize(

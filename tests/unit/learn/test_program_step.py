@@ -269,7 +269,7 @@ def with_numbers(x: Any, w: Any, which: Any) -> Any:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "loss": ({"loss": "softmax_cross_entropie"}, "did you mean `softmax_cross_entropy`"),
     "loss type": ({"loss": 3}, "a name or a function"),
-    "no number": ({}, "the output is the loss, one number, got"),
+    "no number": ({}, "without one the output is the loss"),
     "output": ({"loss": "squared_error", "output": "resul"}, "did you mean `result`"),
     "labels": ({"loss": "squared_error", "labels": "Nx7"}, "requires labels of Nx3"),
     "samples": ({"loss": "squared_error", "labels": "Mx3"}, "the samples of the output"),

@@ -217,7 +217,7 @@ def test_the_body_begins_at_a_multiple_of_64_and_tensors_are_aligned(tmp_path: P
 def test_an_existing_model_survives_a_failed_write(tmp_path: Path) -> None:
     data = written(tmp_path)
     with pytest.raises(ValueError, match="one of F32"):
-        write_container(tmp_path / "written", {"h": np.zeros(1, np.float16)}, METADATA)
+        write_container(tmp_path / "written", {"h": np.zeros(1, np.complex64)}, METADATA)
     assert (tmp_path / "written").read_bytes() == data
 
 
@@ -483,7 +483,7 @@ def test_the_forged_model_of_these_tests_is_right_where_it_is_not_changed() -> N
 @pytest.mark.parametrize(
     ("entries", "part"),
     [
-        ({"a": entry("F16", [4], 0, 8)}, "tensor `a`: its dtype must be one of F32, F64"),
+        ({"a": entry("C64", [1], 0, 8)}, "tensor `a`: its dtype must be one of F32, F64"),
         ({"a": entry("F32", [1] * 9, 0, 4)}, "at most 8 dims, it has 9"),
         ({"a": entry("F32", [-2], 0, 8)}, "from 0 to 2^40, one is -2"),
         ({"a": entry("F32", [2**40 + 1], 0, 8)}, "from 0 to 2^40"),

@@ -35,7 +35,12 @@ ROWS = (1, 2, 3, 10)
 DOMAINS = {row.op: row.domain for row in ROWS_OF_OPERATIONS}
 POSITIVE = {
     *(("log", "a"), ("cross_entropy", "b"), ("per_dim_mean_var_de_normalization", "c")),
-    *((n.name.removeprefix("node."), "a") for n, op in OF_OPERATIONS.items() if DOMAINS[op][0] > 0),
+    *(
+        (n.name.removeprefix("node."), name)
+        for n, op in OF_OPERATIONS.items()
+        if DOMAINS[op][0] > 0
+        for name in "abc"[: len(op.operands)]
+    ),
 }
 TOLERANCE = {DType.F32: 2e-5, DType.F64: 1e-12}  # relative to the sum of a few hundred terms
 
@@ -184,6 +189,12 @@ CASES = [
     *(Case("khatri_rao_product", ((2, "*"), (rows, "*"))) for rows in ROWS),
     Case("khatri_rao_product", ((2, 4), (3, 4))),
     Case("khatri_rao_product", ((2, 1), (3, 1))),
+    *(Case("column_times", ((rows, "*"), (rows, "*")), f"inner = {rows}") for rows in ROWS),
+    *(Case("column_times", ((6, "*"), (12, "*")), f"inner = {inner}") for inner in (1, 2, 3, 6)),
+    Case("column_times", ((6, 3), (4, 3)), "inner = 2"),
+    *(Case("attention", ((rows, "*"), (rows, "*"), (3, "*"))) for rows in ROWS),
+    Case("attention", ((4, "*"), (4, "*"), (6, "*")), "heads = 2, causal = true"),
+    Case("attention", ((4, 5), (4, 5), (2, 5)), "heads = 2"),
     *(Case("cos_distance", ((rows, "*"), (rows, "*"))) for rows in ROWS[1:]),
     Case("cos_distance", ((3, 4), (3, 4))),
     *(Case("row_repeat", ((rows, "*"),), "num_repeats = 3") for rows in ROWS),

@@ -285,7 +285,7 @@ LOOPS = "loops = [[0, 1]]"
         (
             '{%s, lanes = 8, tail = "masked"}',
             "less",
-            'tail = "scalar" for a nest that moves truth values',
+            'tail = "scalar" for a nest that moves elements of one or two bytes',
         ),
         (
             "{%s, lanes = 8, prefetch = true}",

@@ -38,6 +38,7 @@ WITH_PRODUCTS = [
 ]
 WITHOUT_PRODUCTS = [
     "simplify",
+    "choose-layout",
     "simplify, fold-constants, simplify, cse, dce, fuse-kernels, plan-memory",
 ]
 

@@ -439,6 +439,39 @@ def test_windows_and_convolutions(backend: str) -> None:
         gc.conv(x, w[:, :, :2])
 
 
+@EVERYWHERE
+def test_depthwise_and_transposed_convolutions(backend: str) -> None:
+    x, w = numbers((2, 7, 6, 3), np.float64), numbers((3, 2, 3), np.float64, 1)
+    around = np.pad(x, [(0, 0), (1, 2), (0, 0), (0, 0)])
+    seen = np.lib.stride_tricks.sliding_window_view(around, (5, 2), (1, 2))[:, ::2, :, :, ::2]
+    made = gc.function(
+        lambda x, w: gc.depthwise_conv(x, w, (2, 1), [(1, 2), 0], (2, 1)), backend=backend
+    )
+    agree(made(x, w), np.einsum("npqcij,ijc->npqc", seen, w), "depthwise_conv")
+    kernel, places = numbers((3, 2, 4, 3), np.float64, 2), numbers((2, 3, 4, 3), np.float64, 3)
+    images = np.zeros((2, 7, 11, 4))
+    for p, q, i, j in np.ndindex(3, 4, 3, 2):
+        images[:, 2 * p + i, 3 * q + j] += places[:, p, q] @ kernel[i, j].T
+    made = gc.function(lambda x, w: gc.conv_transpose(x, w, (2, 3)), backend=backend)
+    agree(made(places, kernel), images, "conv_transpose")
+    for wrong, said in (
+        (
+            lambda: gc.depthwise_conv(x, w[:, :, :2]),
+            "depthwise_conv requires images .* and weights",
+        ),
+        (lambda: gc.depthwise_conv(x, w, padding=[1]), "requires a padding of one number, or one"),
+        (lambda: gc.depthwise_conv(x, w, padding=-1), "requires a padding of at least 0, got -1"),
+        (
+            lambda: gc.depthwise_conv(x, w, dilations=4),
+            r"windows that fit into \[7, 6\], got \[9, 5\]",
+        ),
+        (lambda: gc.conv_transpose(x, kernel[..., :2]), "conv_transpose requires images"),
+        (lambda: gc.conv_transpose(x[:, :0], kernel), "requires extents of at least 1, got"),
+    ):
+        with pytest.raises(gc.GraphcError, match=said):
+            wrong()
+
+
 def _reference(op: OpDef, *operands: Array) -> Any:
     assert op.reference is not None
     return op.reference(NoParams(), *operands)
@@ -448,6 +481,7 @@ def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
     elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
+    elsewhere |= {"depthwise_conv", "conv_transpose"}
     elsewhere |= {"take", "take_along_axis", "add_along_axis"}
     tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
     assert tested >= set(FUNCTIONS)

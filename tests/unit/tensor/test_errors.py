@@ -217,7 +217,7 @@ def negative_width(x: Any) -> Any:
 
 
 def bad_type(x: Any) -> Any:
-    return gc.cast(x, "f16")  # HERE
+    return gc.cast(x, "f7")  # HERE
 
 
 def pool_apart(x: Any) -> Any:

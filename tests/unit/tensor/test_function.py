@@ -10,6 +10,7 @@ import pytest
 
 import graphc as gc
 from graphc.ir.traversal import walk
+from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import RUN_HERE
 
 EVERYWHERE = pytest.mark.parametrize("backend", RUN_HERE)
@@ -286,3 +287,71 @@ def test_many_operands_are_joined(backend: str) -> None:
     f = gc.function(lambda x: gc.stack([x[i] * i for i in range(len(x))][::-1]), backend=backend)
     x = np.arange(40.0)
     np.testing.assert_array_equal(f(x), (x * x)[::-1])
+
+
+# --- threads and frozen arguments ------------------------------------------------------------
+
+
+def _scores(weights: Any, x: Any, power: Any = 1) -> Any:
+    return gc.tanh(x @ gc.transpose(weights["W"])) ** power + gc.exp(weights["b"])
+
+
+def test_frozen_arguments_are_those_of_the_call_and_change_no_result() -> None:
+    rng = np.random.default_rng(0)
+    some = [{"W": rng.standard_normal((3, 4)), "b": rng.standard_normal(3)} for _ in range(12)]
+    frozen = gc.function(_scores, freeze="weights", threads=1)
+    for weights in [*some, *some[::-1]]:  # more than are kept
+        for n, power in ((2, 1), (0, 1), (5, 2)):
+            x = rng.standard_normal((n, 4))
+            expected = np.tanh(x @ weights["W"].T) ** power + np.exp(weights["b"])
+            np.testing.assert_allclose(frozen(weights, x, power), expected, 1e-14, 1e-15)
+
+
+def test_frozen_arguments_have_gradients_and_are_traced_by_others() -> None:
+    frozen = gc.function(lambda W, x: gc.sum(x @ W * (x @ W)), freeze=["W"])
+    W, x = np.arange(6.0).reshape(2, 3), np.array([1.0, -2.0])
+    np.testing.assert_allclose(gc.grad(frozen)(W, x), 2 * np.outer(x, x @ W))
+    around = gc.function(lambda W, x: frozen(W * 2, x) + frozen(W, x))
+    assert around(W, x) == pytest.approx(5 * np.sum((x @ W) ** 2))
+    bound = gc.function(lambda x: frozen(W, x))
+    assert bound(x) == pytest.approx(np.sum((x @ W) ** 2))
+
+
+def test_an_array_that_is_frozen_is_told_apart_by_itself_and_not_by_its_numbers() -> None:
+    frozen = gc.function(lambda W, x: W * x, freeze="W")
+    W = np.ones(3)
+    assert frozen(W, 2.0).tolist() == [2, 2, 2]
+    assert frozen(W * 3, 2.0).tolist() == [6, 6, 6]
+    W[...] = 5  # said not to be written to
+    assert frozen(W, 2.0).tolist() == [2, 2, 2]
+
+
+def test_threads_are_those_asked_for_and_change_no_bit() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((300, 300)).astype(np.float32)
+    f = gc.function(lambda x: gc.sum(gc.tanh(x @ x), axis=0), threads=2)
+    total = gc.function(lambda x: gc.sum(f(x)), threads=2)
+    slope = gc.grad(total)
+    assert (f.threads, slope.threads) == (2, 2)
+    first, gradient = f(x), slope(x)
+    f.threads = total.threads = 1
+    assert (f.threads, slope.threads) == (1, 1)
+    assert np.array_equal(f(x), first)
+    assert np.array_equal(slope(x), gradient)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"threads": 0}, "threads requires a whole number from 1 to 1024, got 0"),
+        ({"threads": 1.5}, "threads requires a whole number from 1 to 1024, got 1.5"),
+        ({"freeze": "weight"}, "freeze requires names of arguments (weights, x, power), got `we"),
+        ({"freeze": [1]}, "freeze requires"),
+    ],
+)
+def test_wrong_threads_and_frozen_arguments_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(GraphcError) as caught:
+        gc.function(_scores, **options)
+    assert said in str(caught.value)
+    with pytest.raises(GraphcError):
+        gc.function(_scores).threads = 0

@@ -8,19 +8,15 @@ from typing import Any
 
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
+from graphc_frontends.onnx.values import fixed, mistake, rank_of, shape_of
 from graphc_frontends.onnx.windows import (
     Walk,
     channels_first,
     channels_last,
     padded,
-    taps,
     walk_of,
     windows,
 )
-
-MAX_TAPS = 81
-"""Elements of a window up to which a depthwise convolution is a sum of shifted images."""
 
 
 @operator("Conv")
@@ -46,7 +42,7 @@ def conv(
         )
     _require_kernel(kernel_shape, sizes[2:])
     walk = walk_of(x, sizes[2:], strides, pads, dilations, auto_pad)
-    made = _convolved(padded(channels_last(x), walk), w, walk, group)
+    made = _convolved(channels_last(x), w, walk, group)
     return channels_first(made if bias is None else made + bias)
 
 
@@ -57,13 +53,13 @@ def _require_kernel(given: Sequence[int] | None, sizes: Sequence[int]) -> None:
 
 
 def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
-    """Of padded images with channels last, which the result has too."""
+    """Of images with channels last, which the result has too."""
     features, inputs = (int(n) for n in fixed(shape_of(w), "weights")[:2])
+    if inputs == 1 and group > 1:
+        return _depthwise(_repeated(images, features // group), w, walk)
+    images = padded(images, walk)
     if group == 1:
         return _of_group(images, w, walk)
-    extents = shape_of(images)[1:-1]
-    if inputs == 1 and features == group:
-        return _depthwise(images, w, walk, extents)
     each = features // group
     parts = [
         _of_group(images[..., g * inputs : (g + 1) * inputs], w[g * each : (g + 1) * each], walk)
@@ -72,11 +68,48 @@ def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
     return gc.concatenate(parts, -1)
 
 
+def _by_phases(images: Any, kernel: Any, walk: Walk) -> Any:
+    """With gaps in the windows: what is a multiple of the dilations apart are images of their own,
+    whose windows have none. Elements move once there and once back."""
+    samples, *dims, channels = shape_of(images)
+    extents = fixed(dims, "a convolution")
+    count, apart = len(walk.sizes), walk.dilations
+    places = [e - k + 1 for e, k in zip(extents, walk.spans, strict=True)]
+    if min(places) < 1:
+        message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
+        raise mistake("shape-mismatch", message)
+    cells = [-(-e // d) for e, d in zip(extents, apart, strict=True)]
+    rest = [n * d - e for n, d, e in zip(cells, apart, extents, strict=True)]
+    images = gc.pad(images, [(0, 0), *((0, n) for n in rest), (0, 0)])
+    halves = [n for pair in zip(cells, apart, strict=True) for n in pair]
+    images = gc.reshape(images, (samples, *halves, channels))
+    phases, inner = [*range(2, 2 * count + 1, 2)], [*range(1, 2 * count, 2)]
+    made = gc.conv(gc.transpose(images, (0, *phases, *inner, 2 * count + 1)), kernel)
+    wide = [n - s + 1 for n, s in zip(cells, walk.sizes, strict=True)]
+    back = [i for axis in range(1, 1 + count) for i in (axis + count, axis)]
+    made = gc.transpose(made, (0, *back, 1 + 2 * count))
+    sizes = [n * d for n, d in zip(wide, apart, strict=True)]
+    made = gc.reshape(made, (samples, *sizes, shape_of(kernel)[-1]))
+    return made[(slice(None), *(slice(0, p) for p in places))]
+
+
+def _repeated(images: Any, times: int) -> Any:
+    """Each channel so many times, one after the other."""
+    if times == 1:
+        return images
+    sizes = shape_of(images)
+    apart = gc.broadcast_to(gc.expand_dims(images, len(sizes)), (*sizes, times))
+    channels = fixed(sizes[-1:], "a convolution")[0]
+    return gc.reshape(apart, (*sizes[:-1], channels * times))
+
+
 def _of_group(images: Any, w: Any, walk: Walk) -> Any:
     order = (*range(2, rank_of(w)), 1, 0)
     kernel = gc.transpose(w, order)
     if max(walk.dilations) == 1:
         return gc.conv(images, kernel, walk.strides)
+    if max(walk.strides) == 1 and all(isinstance(e, int) for e in shape_of(images)[1:-1]):
+        return _by_phases(images, kernel, walk)
     seen = windows(images, walk)
     count = len(walk.sizes)
     rows = fixed(shape_of(w), "weights")
@@ -87,25 +120,40 @@ def _of_group(images: Any, w: Any, walk: Walk) -> Any:
     return flat @ gc.reshape(kernel, (length, rows[0]))
 
 
-def _depthwise(images: Any, w: Any, walk: Walk, extents: Sequence[Dim]) -> Any:
-    """One kernel for each channel: a sum of products, or of shifted images for small windows."""
-    kernel = gc.transpose(w, (*range(2, rank_of(w)), 1, 0))  # [sizes…, 1, channels]
-    total = 1
-    for n in walk.sizes:
-        total *= n
-    if total > MAX_TAPS or not all(isinstance(e, int) for e in extents):
-        count = len(walk.sizes)
-        seen = windows(images, walk) * gc.reshape(kernel, (*walk.sizes, shape_of(images)[-1]))
+def _depthwise(images: Any, w: Any, walk: Walk) -> Any:
+    """A kernel for each channel, w [channels, 1, sizes…]."""
+    order = (*range(2, rank_of(w)), 0, 1)
+    kernel = gc.reshape(gc.transpose(w, order), (*walk.sizes, shape_of(images)[-1]))
+    extents, count = shape_of(images)[1:-1], len(walk.sizes)
+    if not all(isinstance(e, int) for e in extents):
+        seen = windows(padded(images, walk), walk) * kernel
         return gc.sum(seen, tuple(range(1 + count, 1 + 2 * count)))
-    inside = replace(walk, before=(0,) * len(walk.sizes), after=(0,) * len(walk.sizes))
-    places = inside.places([int(e) for e in extents if isinstance(e, int)])
-    if min(places) < 1:
+    if min(walk.places([int(e) for e in extents if isinstance(e, int)])) < 1:
         message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
         raise mistake("shape-mismatch", message)
+    return _by_planes(images, kernel, walk)
+
+
+def _by_planes(images: Any, kernel: Any, walk: Walk) -> Any:
+    """Over the last two axes at once, over those before by sums of shifted images."""
+    count = len(walk.sizes)
+    around = [*zip(walk.before, walk.after, strict=True)]
+    if count <= 2:
+        return gc.depthwise_conv(images, kernel, walk.strides, around, walk.dilations)
+    axis = rank_of(images) - 1 - count
+    rest = walk.without_first()
+    edges = [(0, 0)] * rank_of(images)
+    edges[axis] = around[0]
+    images = gc.pad(images, edges)
+    extent = fixed(shape_of(images)[axis : axis + 1], "a convolution")[0]
+    places = (extent - walk.spans[0]) // walk.strides[0] + 1
+    lead = (slice(None),) * axis
     made: Any = None
-    for index, shifted in taps(images, walk, places):
-        product = shifted * kernel[(*index, 0)]
-        made = product if made is None else made + product
+    for i in range(walk.sizes[0]):
+        start = i * walk.dilations[0]
+        stop = start + (places - 1) * walk.strides[0] + 1
+        some = _by_planes(images[(*lead, slice(start, stop, walk.strides[0]))], kernel[i], rest)
+        made = some if made is None else made + some
     return made
 
 
@@ -139,14 +187,11 @@ def conv_transpose(
         wanted = output_shape[-count:]
         more = [max(m, w - n) for m, w, n in zip(more, wanted, full, strict=True)]
     low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
-    images = _spread(channels_last(x), steps)
-    around = [
-        (0, 0),
-        *((k - 1, k - 1 + max(m, 0)) for k, m in zip(spans, more, strict=True)),
-        (0, 0),
-    ]
-    walk = Walk(tuple(sizes), (1,) * count, tuple(apart), (0,) * count, (0,) * count)
-    made = _convolved(gc.pad(images, around), _turned(w, group), walk, group)
+    images = channels_last(x)
+    if max(apart) == 1 and fixed(shape_of(w), "weights")[0] != group:
+        made = _added_windows(images, w, steps, more, group)
+    else:
+        made = _of_spread(images, w, Walk(tuple(sizes), *_inside(steps, apart)), more, group)
     left = [n + m - a - b for a, b, n, m in zip(low, high, full, more, strict=True)]
     if min(left) < 1:
         raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
@@ -154,6 +199,40 @@ def conv_transpose(
     index += [slice(a, n + m - b) for a, b, n, m in zip(low, high, full, more, strict=True)]
     made = made[tuple(index)]
     return channels_first(made if bias is None else made + bias)
+
+
+def _inside(steps: Sequence[int], apart: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Strides, dilations and no padding of a walk."""
+    zeros = (0,) * len(steps)
+    return tuple(steps), tuple(apart), zeros, zeros
+
+
+def _added_windows(
+    images: Any, w: Any, steps: Sequence[int], more: Sequence[int], group: int
+) -> Any:
+    """What each place gives to its window, added; nothing is spread or turned round."""
+    inputs = int(fixed(shape_of(w), "weights")[0]) // group
+    order = (*range(2, rank_of(w)), 1, 0)
+    parts = [
+        gc.conv_transpose(
+            images[..., g * inputs : (g + 1) * inputs],
+            gc.transpose(w[g * inputs : (g + 1) * inputs], order),
+            steps,
+        )
+        for g in range(group)
+    ]
+    made = parts[0] if group == 1 else gc.concatenate(parts, -1)
+    if max(more) > 0:
+        made = gc.pad(made, [(0, 0), *((0, max(m, 0)) for m in more), (0, 0)])
+    return made
+
+
+def _of_spread(images: Any, w: Any, walk: Walk, more: Sequence[int], group: int) -> Any:
+    """A convolution of images with zeros between their elements."""
+    count = len(walk.sizes)
+    sides = [(k - 1, k - 1 + max(m, 0)) for k, m in zip(walk.spans, more, strict=True)]
+    spread = gc.pad(_spread(images, walk.strides), [(0, 0), *sides, (0, 0)])
+    return _convolved(spread, _turned(w, group), replace(walk, strides=(1,) * count), group)
 
 
 def _cut(

@@ -11,7 +11,7 @@ import graphc as gc
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
-from graphc_frontends.onnx.values import Weight, dtype_of, is_known, of
+from graphc_frontends.onnx.values import Weight, dtype_of, is_float, is_known, of
 
 # --- those that numpy has ------------------------------------------------------------------------
 
@@ -51,14 +51,10 @@ for _name, _function in _SAME.items():
     _register(_name, _function)
 
 
-def _is_float(x: Any) -> bool:
-    return x.dtype != object and np.dtype(x.dtype).kind == "f"
-
-
 @operator("Div")
 def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
-    if _is_float(x):
+    if is_float(x):
         return of(x, y).divide(x, y)
     if not (is_known(x) and is_known(y)):
         return quotient(x, y)
@@ -73,7 +69,7 @@ def mod(x: Any, y: Any, *, fmod: int) -> object:
     """With the sign of y, and with `fmod` that of x."""
     if is_known(x) and is_known(y):
         return np.fmod(x, y) if fmod else np.remainder(x, y)
-    rest = _float_rest(x, y) if _is_float(x) else x - quotient(x, y) * y
+    rest = _float_rest(x, y) if is_float(x) else x - quotient(x, y) * y
     return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
@@ -91,14 +87,14 @@ def power(x: Any, exponent: Any) -> object:
         return np.power(x, exponent).astype(x.dtype)
     number = _number(exponent)
     if number is None:
-        made = gc.power(gc.cast(x, "f64") if not _is_float(x) else x, _as_float(exponent, x))
+        made = gc.power(gc.cast(x, "f64") if not is_float(x) else x, _as_float(exponent, x))
     else:
         made = gc.power(x, number)
     return gc.cast(made, dtype_of(x))
 
 
 def _as_float(exponent: Any, x: Any) -> Any:
-    return gc.cast(exponent, dtype_of(x) if _is_float(x) else "f64")
+    return gc.cast(exponent, dtype_of(x) if is_float(x) else "f64")
 
 
 def _number(exponent: Any) -> Any:

@@ -13,6 +13,7 @@ from graphc_frontends.onnx.values import (
     axis_of,
     dtype_of,
     fixed,
+    is_float,
     is_known,
     known_number,
     mistake,
@@ -108,7 +109,7 @@ def scatter_elements(
     given, changes = _whole(x, indices, updates, place)
     if reduction == "add":
         return gc.add_along_axis(x, given, changes, place)
-    zeros = gc.zeros(shape_of(x), "f64" if dtype_of(x).kind != "f" else dtype_of(x))
+    zeros = gc.zeros(shape_of(x), "f64" if not is_float(x) else dtype_of(x))
     number = gc.cast(changes, dtype_of(zeros))
     there = gc.add_along_axis(zeros, given, gc.ones(shape_of(changes), dtype_of(zeros)), place)
     made = gc.add_along_axis(zeros, given, number, place)
@@ -153,7 +154,7 @@ def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -
 def top_k(x: Any, k: Any, *, axis: int, largest: int = 1, sorted: int = 1) -> object:
     """In order, of equal ones the first first."""
     count = int(known_number(k, "the count"))
-    numbers: Any = x if dtype_of(x).kind == "f" else gc.cast(x, "f64")
+    numbers: Any = x if is_float(x) else gc.cast(x, "f64")
     values, places = gc.top_k(numbers if largest else -numbers, count, axis)
     return gc.cast(values if largest else -values, dtype_of(x)), gc.cast(places, "i64")
 

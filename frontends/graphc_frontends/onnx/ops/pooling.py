@@ -10,7 +10,7 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import dtype_of, fixed, rank_of, shape_of, unsupported
+from graphc_frontends.onnx.values import dtype_of, fixed, is_float, rank_of, shape_of
 from graphc_frontends.onnx.windows import (
     Walk,
     channels_first,
@@ -53,10 +53,9 @@ def max_pool(
     storage_order: int = 0,
     context: Context,
 ) -> object:
-    if dtype_of(x).kind != "f":
-        raise unsupported(f"MaxPool of {dtype_of(x)}")
     walk = _walk(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
-    seen = windows(padded(channels_last(x), walk, -np.inf), walk)
+    least = -np.inf if is_float(x) else int(np.iinfo(dtype_of(x)).min)
+    seen = windows(padded(channels_last(x), walk, least), walk)
     made = gc.max(seen, _over_windows(walk))
     if not context.wants(1):
         return channels_first(made)

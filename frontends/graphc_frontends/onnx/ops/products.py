@@ -8,12 +8,12 @@ import numpy as np
 
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import dtype_of, fixed, mistake, of, rank_of, shape_of
+from graphc_frontends.onnx.values import dtype_of, fixed, is_float, mistake, of, rank_of, shape_of
 
 
 @operator("MatMul")
 def matmul(x: Any, y: Any) -> object:
-    if dtype_of(x).kind != "f" and of(x, y) is not np:
+    if not is_float(x) and of(x, y) is not np:
         return gc.cast(gc.cast(x, "f64") @ gc.cast(y, "f64"), dtype_of(x))
     return of(x, y).matmul(x, y)
 

@@ -9,14 +9,23 @@ import numpy as np
 
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import axis_of, dtype_of, fixed, known_ints, of, rank_of, shape_of
+from graphc_frontends.onnx.values import (
+    axis_of,
+    dtype_of,
+    fixed,
+    is_float,
+    known_ints,
+    of,
+    rank_of,
+    shape_of,
+)
 
 Reduction = Callable[[Any, tuple[int, ...] | None, bool], Any]
 
 
 def _sum(x: Any, axes: tuple[int, ...] | None, keep: bool) -> Any:
     made = of(x).sum(x, axis=axes, keepdims=keep)
-    return made.astype(dtype_of(x)) if dtype_of(x).kind != "f" else made
+    return made.astype(dtype_of(x)) if not is_float(x) else made
 
 
 def _prod(x: Any, axes: tuple[int, ...] | None, keep: bool) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graphc.backends.llvm import target as target_module
 from graphc.backends.llvm.target import (
     TARGETS,
     cache_bytes,
@@ -35,6 +36,21 @@ def test_features_decide_the_level_and_the_width(
 ) -> None:
     target = native_target("x86_64-unknown-linux-gnu", "some-cpu", "", features)
     assert (target.isa, target.machine.vector_bits) == (isa, bits)
+
+
+@pytest.mark.parametrize("lends", [True, False])
+def test_registers_of_amx_are_used_where_the_system_lends_them(
+    lends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target_module, "lends_amx", lambda: lends)
+    features = V4 | dict.fromkeys(("avx512bf16", "amx-bf16", "amx-tile"), True)
+    target = native_target("x86_64-unknown-linux-gnu", "sapphirerapids", "", features)
+    assert target.isa == ("sapphirerapids" if lends else "x86-64-v4")
+    assert (target.machine.has_amx, target.machine.dots_bf16) == (lends, True)
+    without = native_target(
+        "x86_64-unknown-linux-gnu", "znver4", "", features | {"amx-tile": False}
+    )
+    assert (without.machine.has_amx, without.machine.dots_bf16) == (False, True)
 
 
 def test_another_architecture_gets_128_bits_and_its_own_name() -> None:

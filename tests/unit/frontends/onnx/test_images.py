@@ -15,6 +15,12 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import graphc as gc
+from graphc.driver import pipelines
+from graphc.driver.options import CompileOptions
+from graphc.driver.program import optimised
+from graphc.ops import default_context
+from graphc.passes import pipeline
+from graphc.passes.manager import PassManager
 from tests.support.onnx_models import model, saved
 
 NODE = helper.make_node
@@ -48,6 +54,26 @@ NETWORKS: dict[str, Any] = {
     "transposed": (
         [NODE("ConvTranspose", ["x", "w"], ["y"], strides=[2, 3], pads=[1, 0, 0, 1])],
         {"w": weights(4, 3, 3, 4)},
+    ),
+    "depthwise, several features of a channel": (
+        [NODE("Conv", ["x", "w"], ["y"], group=4, dilations=[2, 1], strides=[1, 2])],
+        {"w": weights(8, 1, 3, 2)},
+    ),
+    "dilations that divide nothing, padded": (
+        [NODE("Conv", ["x", "w", "b"], ["y"], dilations=[2, 3], pads=[1, 0, 2, 4])],
+        {"w": weights(5, 4, 3, 2), "b": weights(5)},
+    ),
+    "dilations and strides": (
+        [NODE("Conv", ["x", "w"], ["y"], dilations=[2, 3], strides=[2, 1], group=2)],
+        {"w": weights(6, 2, 3, 2)},
+    ),
+    "transposed with dilations": (
+        [NODE("ConvTranspose", ["x", "w"], ["y"], strides=[2, 1], dilations=[1, 2])],
+        {"w": weights(4, 3, 3, 2)},
+    ),
+    "transposed, depthwise": (
+        [NODE("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1], group=4)],
+        {"w": weights(4, 1, 4, 4)},
     ),
     "pools": (
         [
@@ -92,6 +118,58 @@ def test_one_compilation_is_right_for_any_number_of_samples(
     for samples in (1, 3, 2):
         x = RANDOM.normal(size=(samples, 4, 9, 8)).astype(np.float32)
         np.testing.assert_allclose(call(x=x)["y"], judge.run(None, {"x": x})[0], 1e-4, 1e-5)
+
+
+def _block(inputs: str, name: str, outputs: str) -> list[Any]:
+    """Depthwise, pointwise, a branch that is added, all with channels first."""
+    return [
+        NODE("Conv", [inputs, "d"], [f"{name}d"], group=8, pads=[1, 1, 1, 1]),
+        NODE("Clip", [f"{name}d", "zero", "six"], [f"{name}c"]),
+        NODE("Conv", [f"{name}c", "p", "b"], [f"{name}p"]),
+        NODE("Add", [f"{name}p", inputs], [f"{name}a"]),
+        NODE("Relu", [f"{name}a"], [outputs]),
+    ]
+
+
+def test_images_with_channels_first_are_transposed_at_the_ends_alone(tmp_path: Path) -> None:
+    nodes = [
+        *_block("x", "first", "u"),
+        NODE("MaxPool", ["u"], ["v"], kernel_shape=[2, 2], strides=[2, 2]),
+        *_block("v", "second", "z"),
+        NODE("Concat", ["z", "v"], ["j"], axis=1),
+        NODE("ConvTranspose", ["j", "t"], ["k"], strides=[2, 2]),
+        NODE("Conv", ["k", "g"], ["l"], dilations=[2, 2], pads=[2, 2, 2, 2]),
+        NODE("GlobalAveragePool", ["l"], ["y"]),
+    ]
+    arrays = {
+        "d": weights(8, 1, 3, 3),
+        "p": weights(8, 8, 1, 1),
+        "b": weights(8),
+        "t": weights(16, 8, 2, 2),
+        "g": weights(8, 8, 3, 3),
+        "zero": np.float32(0),
+        "six": np.float32(6),
+    }
+    path = saved(model(nodes, {"x": [2, 8, 12, 16]}, ["y"], arrays, opset=17), tmp_path)
+    program = gc.load_program(path)
+    x = RANDOM.normal(size=(2, 8, 12, 16)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(str(path)).run(None, {"x": x})
+    for backend in ("llvm", "c"):
+        made = gc.compile(program, freeze=True, backend=backend)(x=x)["y"]
+        np.testing.assert_allclose(made, expected, 1e-4, 1e-5)
+    module = optimised(program, CompileOptions())
+    moved = [
+        op.operands[0]
+        for op in module.functions[0].block
+        if op.opdef.name == "transpose" and op.operands[0].tensor.bound_elements > 8 * 8 * 9
+    ]
+    # The input, and the images that gaps in windows need, there and back.
+    assert len(moved) == 3
+    assert moved[0].op is None
+    PassManager(pipeline(pipelines.FUSED)).run(module, default_context())
+    names = {op.opdef.name for op in module.functions[0].block}
+    assert {"conv.depthwise", "conv.data_grad", "conv"} <= names
+    assert not names & {"move.patches", "move.overlap_add"}
 
 
 def test_groups_of_a_transposed_convolution_are_convolutions_of_their_own(tmp_path: Path) -> None:

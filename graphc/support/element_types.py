@@ -1,0 +1,84 @@
+"""Element types in numpy: its types by our names, and numbers of one as elements of another.
+
+What conversion means, for every backend:
+
+* to an integer of a float: towards zero, saturating, nan to 0; of an integer: the low bits
+* to a float: the nearest number, of two the even one
+* to a truth value: whether it is not zero
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Array = np.ndarray
+
+NUMPY_DTYPES: dict[str, np.dtype] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "i1": np.dtype(np.bool_),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype([("bf16", np.uint16)]),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64),
+}
+"""Of bf16, which numpy lacks, a record with the two bytes of a number."""
+
+BFLOAT16 = "bfloat16"
+"""What packages that bring bf16 to numpy call it."""
+
+_BF16 = NUMPY_DTYPES["bf16"]
+
+
+def type_text(dtype: np.dtype) -> str:
+    """The name of a type, for messages."""
+    return _BF16.names[0] if dtype == _BF16 and _BF16.names else str(dtype)
+
+
+def as_numbers(x: Array) -> Array:
+    """Numbers of bf16 as f32, all others as they are."""
+    if x.dtype != _BF16 and x.dtype.name != BFLOAT16:
+        return x
+    bits = np.ascontiguousarray(x).view(np.uint16).astype(np.uint32)
+    return (bits << np.uint32(16)).view(np.float32).reshape(x.shape)
+
+
+def as_type(x: Array, target: np.dtype) -> Array:
+    """The elements in another type."""
+    x = as_numbers(x)
+    with np.errstate(all="ignore"):
+        if target == _BF16:
+            return _as_bf16(x)
+        if target == np.bool_:
+            return x != 0
+        if x.dtype.kind == "f" and target.kind in "iu":
+            return _as_integer(x, target)
+        return x.astype(target)
+
+
+def _as_integer(x: Array, target: np.dtype) -> Array:
+    info = np.iinfo(target)
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    is_high, is_low = wide >= info.max, wide <= info.min
+    inside = np.where(is_high | is_low | np.isnan(wide), 0, wide).astype(target)
+    return np.where(is_high, info.max, np.where(is_low, info.min, inside)).astype(target)
+
+
+def _as_bf16(x: Array) -> Array:
+    if x.dtype.kind != "f":
+        x = x.astype(np.float64)
+    bits = np.ascontiguousarray(x.astype(np.float32)).view(np.uint32).reshape(x.shape)
+    if x.dtype == np.float64:
+        # Rounded once: towards zero, and then the last digit says that some were lost.
+        back = bits.view(np.float32).astype(np.float64)
+        odd = bits - (np.abs(back) > np.abs(x)) | np.uint32(1)
+        bits = np.where((back != x) & ~np.isnan(x), odd, bits).astype(np.uint32)
+    raised = bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
+    kept = np.where(np.isnan(x), np.uint32(0x7FC00000), raised) >> np.uint32(16)
+    return kept.astype(np.uint16).view(_BF16)

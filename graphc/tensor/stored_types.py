@@ -1,0 +1,67 @@
+"""Arithmetic on elements that are only stored: computed in another type, and stored again.
+
+f16 and bf16 are computed in f32 and rounded once for each function; integers of 8 and 16 bits in
+i32, u32 and u64 in i64, of which the low bits are kept: they wrap around. The order of u64 is that
+of i64 with the highest bit turned over.
+"""
+
+from __future__ import annotations
+
+from graphc.ir.core import IRBuilder, Value
+from graphc.ir.types import DType
+from graphc.ops.constant import full_like
+from graphc.ops.elementwise import (
+    EQUAL,
+    GREATER_EQUAL,
+    LESS,
+    add,
+    cast,
+    compare,
+    div,
+    mul,
+    select,
+    sub,
+)
+from graphc.tensor.numeric import broadcast_all
+
+LOWEST = -(2**63)
+
+
+def as_computed(b: IRBuilder, x: Value, *, is_ordered: bool = False) -> Value:
+    """The elements as they are computed with; `is_ordered`: they keep their order."""
+    dtype = x.tensor.dtype
+    if dtype is dtype.computed:
+        return x
+    made = cast(b, x, dtype.computed)
+    return _turned(b, made) if is_ordered and dtype is DType.U64 else made
+
+
+def as_stored(b: IRBuilder, made: Value, dtype: DType, *, is_ordered: bool = False) -> Value:
+    """What was computed of elements of `dtype`, as elements of it; truth values and places stay."""
+    if dtype is dtype.computed or made.tensor.dtype is not dtype.computed:
+        return made
+    return cast(b, _turned(b, made) if is_ordered and dtype is DType.U64 else made, dtype)
+
+
+def _turned(b: IRBuilder, bits: Value) -> Value:
+    """The highest bit turned over: what is not negative lies behind what is."""
+    return add(b, bits, full_like(b, LOWEST, bits))
+
+
+def quotient_of_u64(b: IRBuilder, x: Value, y: Value) -> Value:
+    """x / y of the bits of u64, 0 for y = 0.
+
+    Twice the quotient of half of x, which is not negative, is right or one too small. A divisor
+    from 2^63 on goes in once or not at all. (H. Warren, Hacker's Delight, section 9-3)
+    """
+    x, y = broadcast_all(b, [x, y])
+    zero, one, two = (full_like(b, n, x) for n in (0, 1, 2))
+    upper = full_like(b, 2**62, x)
+    is_large = compare(b, LESS, x, zero)
+    half = select(b, is_large, add(b, upper, div(b, _turned(b, x), two)), div(b, x, two))
+    near = mul(b, div(b, half, y), two)
+    near = select(b, compare(b, LESS, y, zero), zero, near)
+    rest = sub(b, x, mul(b, near, y))
+    fits = compare(b, GREATER_EQUAL, _turned(b, rest), _turned(b, y))
+    found = add(b, near, select(b, fits, one, zero))
+    return select(b, compare(b, EQUAL, y, zero), zero, found)
