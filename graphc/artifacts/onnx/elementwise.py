@@ -131,10 +131,10 @@ def _cast(g: Graph, op: Operation, x: str) -> str:
     """From a float to an integer the nearest one that there is, 0 for nan."""
     source, target = op.operands[0].tensor.dtype, op.result.tensor.dtype
     is_size = op.operands[0].op is not None and op.operands[0].op.opdef is EXTENT
-    if not source.is_float or target not in (DType.I32, DType.I64) or is_size:
+    if not source.is_float or target.is_float or target is DType.I1 or is_size:
         return g.cast(x, target)
     info = np.iinfo(target.numpy)
-    over, under = (g.number(n, source) for n in (-float(info.min), float(info.min)))
+    over, under = (g.number(n, source) for n in (float(info.max) + 1, float(info.min)))
     inside = g.node("And", g.node("Less", x, over), g.node("Greater", x, under))
     whole = g.cast(g.node("Where", inside, x, g.number(0.0, source)), target)
     least, most = (g.number(n, target) for n in (info.min, info.max))
