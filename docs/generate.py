@@ -147,7 +147,8 @@ ARRAY_GROUPS = {
     "at computed places": "`take take_along_axis add_along_axis`",
     "shapes": "`reshape transpose expand_dims squeeze broadcast_to concatenate stack flip pad`, "
     "indexing",
-    "constants": "`zeros ones full eye arange`; `full` also of a traced number",
+    "constants": "`zeros ones full eye arange`; `full` also of a traced number, `arange` up to a "
+    "size that calls decide",
     "steps": "`scan`",
     "derivatives": "`grad value_and_grad vjp jvp jacobian hessian check_gradient stop_gradient`",
 }

@@ -94,8 +94,27 @@ def add(x: Any, y: Any) -> Any:
 def add_along_axis(x: Any, indices: Any, values: Any, axis: int = -1) -> Any:
     """x with values added at places along an axis; several for one place are all added."""
 
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
     """start, start + step, … before stop; with one argument from 0 to before it."""
+
+def arctan(x: Any) -> Any:
+    """The angle, in radians from -pi/2 to pi/2, whose tangent is x."""
+
+def bitcast(x: Any, dtype: Any) -> Any:
+    """The numbers of another type of as many bits that have the same ones: "f32" and "i32",
+    "f64" and "i64"; numpy's `view`."""
+
+def bitwise_and(x: Any, y: Any) -> Any:
+    """The bits that both have."""
+
+def bitwise_not(x: Any) -> Any:
+    """The bits that it does not have."""
+
+def bitwise_or(x: Any, y: Any) -> Any:
+    """The bits that at least one has."""
+
+def bitwise_xor(x: Any, y: Any) -> Any:
+    """The bits that one has."""
 
 def broadcast_to(x: Any, shape: Any) -> Any:
     """Repeated to a larger shape by numpy's rules."""
@@ -183,6 +202,9 @@ def layer_normalization(
 ) -> Any:
     """scale · (x - mean) / √(variance + epsilon) + bias, mean and variance along `axis`."""
 
+def left_shift(x: Any, y: Any) -> Any:
+    """Bits moved to higher places; 0 for a count outside of the type's bits."""
+
 def less(x: Any, y: Any) -> Any:
     """Whether x is less than y."""
 
@@ -252,6 +274,10 @@ def relu(x: Any) -> Any:
 
 def reshape(x: Any, shape: Any) -> Any:
     """The elements in row-major order under another shape; one size may be -1."""
+
+def right_shift(x: Any, y: Any) -> Any:
+    """Bits moved to lower places, the sign's kept; 0 or -1 for a count outside of the type's
+    bits."""
 
 def sigmoid(x: Any) -> Any:
     """Logistic sigmoid."""

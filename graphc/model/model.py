@@ -354,7 +354,7 @@ def _check_values(model: Model, tensors: Mapping[str, np.ndarray], path: Path) -
             # from the file that the text names would read one of ours.
             raise fail("bad-model-file", f"{path}: `{name}` has no value in the file")
         found = tensors[name]
-        is_float = found.dtype in (np.float32, np.float64)
+        is_float = found.dtype in (DType.F32.numpy, DType.F64.numpy)
         if not is_float or (type.is_known and found.shape != (type.rows, type.cols)):
             raise fail(
                 "bad-model-file",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphc.ir.context import Context
 from graphc.ops import (
+    bits,
     communication,
     constant,
     contraction,
@@ -32,6 +33,7 @@ ALL_OPS = (
     *constant.OPS,
     *elementwise.OPS,
     *functions.OPS,
+    *bits.OPS,
     *reduction.OPS,
     *movement.OPS,
     *patches.OPS,

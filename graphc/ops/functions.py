@@ -79,6 +79,10 @@ def cos(b: IRBuilder, x: Value) -> Value:
     return b.emit_one(COS, x)
 
 
+def arctan(b: IRBuilder, x: Value) -> Value:
+    return b.emit_one(ARCTAN, x)
+
+
 def power(b: IRBuilder, x: Value, y: Value) -> Value:
     return b.emit_one(POWER, x, y)
 
@@ -141,6 +145,11 @@ def _sin_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
 
 def _cos_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
     return [neg(b, mul(b, dy, sin(b, op.operands[0])))]
+
+
+def _arctan_vjp(b: IRBuilder, op: Operation, dy: Value) -> Cotangents:
+    (x,) = op.operands
+    return [div(b, dy, add(b, full_like(b, 1.0, x), mul(b, x, x)))]
 
 
 def _power_vjp(b: IRBuilder, op: Operation, dz: Value) -> Cotangents:
@@ -298,6 +307,18 @@ COS = OpDef(
     source="toolkit, beyond the book",
     ndl=("Cosine", "Cos"),
 )
+ARCTAN = OpDef(
+    name="arctan",
+    summary="the angle, in radians from -pi/2 to pi/2, whose tangent is x",
+    operands=("x",),
+    infer=same_types(FLOATS),
+    reference=lambda _p, x: np.arctan(x),
+    codegen=Elementwise(scalar_op("arctan")),
+    vjp=_arctan_vjp,
+    jvp=diagonal_jvp,
+    equation="y = arctan x",
+    array="arctan",
+)
 POWER = OpDef(
     name="power",
     summary="x to the power y; nan for a negative x with a y that is not whole; x^0 and 1^y are 1",
@@ -428,6 +449,7 @@ OPS = (
     ERF,
     SIN,
     COS,
+    ARCTAN,
     POWER,
     FLOOR,
     ELU,

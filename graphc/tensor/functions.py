@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.core import Value
+from graphc.ir.dims import size_ceiling
 from graphc.ir.elements import converted
-from graphc.ir.types import Symbol, TensorType, TypeRuleError
-from graphc.ops import elementwise, functions
-from graphc.ops.constant import constant
+from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
+from graphc.ops import bits, elementwise, functions
+from graphc.ops.constant import constant, iota
 from graphc.support.diagnostics import fail
 from graphc.tensor import lookup, numeric
 from graphc.tensor.caller import caller_location
@@ -55,6 +56,12 @@ def relu(x: Any) -> Any:
 def square(x: Any) -> Any:
     """x times x."""
     return of_elements(elementwise.MUL)(x, x)
+
+
+def bitcast(x: Any, dtype: Any) -> Any:
+    """The numbers of another type of as many bits that have the same ones: "f32" and "i32", "f64"
+    and "i64"; numpy's `view`."""
+    return apply(lambda b, v: bits.bitcast(b, v, named_type(dtype)), x)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -300,10 +307,31 @@ def _filled(trace: Trace, shape: Any, value: float, dtype: Any) -> Any:
         raise fail(problem.slug, problem.message, caller_location()) from None
 
 
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Any:
-    """start, start + step, … before stop; with one argument from 0 to before it."""
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    """start, start + step, … before stop; with one argument from 0 to before it.
+
+    With a stop that each call decides a traced one, whose start and step are whole numbers.
+    """
     first, end = (0, start) if stop is None else (start, stop)
+    program = PROGRAM.get()
+    if program is not None and isinstance(end, Symbol):
+        return _counted(program, first, end, step, dtype)
     return _constant(lambda: np.arange(first, end, step), dtype)
+
+
+def _counted(trace: Trace, start: object, stop: Symbol, step: object, dtype: Any) -> Any:
+    """Whole numbers up to one that the call decides."""
+    try:
+        first, each = whole(start, "start"), whole(step, "step")
+        if each < 1:
+            raise TypeRuleError(f"requires a step of at least 1, got {each}", slug="bad-value")
+        of = DType.I64 if dtype is None else named_type(dtype)
+        type = TensorType((size_ceiling(stop - first, each),), of)
+        with trace.builder.at(caller_location()):
+            numbers = Tensor(trace, iota(trace.builder, 0, type))
+    except TypeRuleError as problem:
+        raise fail(problem.slug, problem.message, caller_location()) from None
+    return numbers if (first, each) == (0, 1) else numbers * each + first
 
 
 def eye(n: int, m: int | None = None, dtype: Any = None) -> np.ndarray:
@@ -323,10 +351,11 @@ def _constant(make: Callable[[], np.ndarray], dtype: object) -> np.ndarray:
         raise fail("argument-type", f"no such array: {problem}", caller_location()) from None
 
 
-_OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS) if op.array]
+_OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS, *bits.OPS) if op.array]
 _OTHERS = (
     *(
         arange,
+        bitcast,
         broadcast_to,
         cast,
         concatenate,

@@ -442,7 +442,7 @@ _magnitude = of_elements(ops.ABS)
 
 def absolute(x: Any) -> Any:
     """Absolute value; slope 0 at 0. Unsigned numbers stay what they are."""
-    is_unsigned = isinstance(x, Traced | np.ndarray) and x.dtype.kind == "u"
+    is_unsigned = isinstance(x, Tensor | np.ndarray) and x.dtype.kind == "u"
     return x if is_unsigned else _magnitude(x)
 
 

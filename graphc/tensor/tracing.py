@@ -207,8 +207,13 @@ class Trace:
 
 
 def innermost(operands: Sequence[object]) -> Trace | None:
-    """The trace that an operation on these operands belongs to; None: there are only arrays."""
+    """The trace that an operation on these operands belongs to; None: there are only arrays.
+
+    Of sizes that calls decide it is that of the program.
+    """
     traces = [x.trace for x in operands if isinstance(x, Traced)]
+    if not traces and any(isinstance(x, Symbol) for x in operands):
+        return PROGRAM.get()
     open_ones = [t for t in traces if t.is_open]
     return max(open_ones or traces, key=lambda t: t.order, default=None)
 

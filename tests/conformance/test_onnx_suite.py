@@ -1,4 +1,4 @@
-"""The suite of node tests of the `onnx` package, against the list of those that pass.
+"""The suite of node and model tests of the `onnx` package, against the list of those that pass.
 
 Strict both ways: one that passes has to be in the list, which `python -m tests.support.onnx_suite
 --write` writes.

@@ -600,7 +600,7 @@ WRONG_KERNEL_IR: Mapping[str, tuple[str, ...]] = {
         update(
             "graph-structure",
             "requires a workspace of tensor<2x5xi32>, tensor<5xi32>, tensor<5xi32>, "
-            "tensor<5x32xf32>, got none",
+            "tensor<1xi32>, tensor<1x5x32xf32>, got none",
             places="at argument:0 ",
         ),
         "%y = update_rows %t, %f, %g, %k, %j {tables = 1, numbers = 1} : tensor<5x3xf32> "

@@ -67,6 +67,19 @@ def _binary(
     )
 
 
+def _binary_of_integers(name: str) -> tuple[str, ...]:
+    marked = "3x5xi32"
+    return (
+        use(f"{name} %i : tensor<{marked}>", "graph-structure", "the operands (x, y), got 1"),
+        use(f"{name} %i, %i, %i : tensor<{marked}>", "graph-structure", "got 3"),
+        use(f"{name} %i, %a : tensor<{marked}>", "ill-typed", "requires operands of one type"),
+        use(f"{name} %i, %i : tensor<3x1xi32>", "graph-structure", "is marked tensor<"),
+        use(f"{name} %i, %i {{axis = 0}} : tensor<{marked}>", "bad-value", "no parameter"),
+        use(f"{name} %a, %a : tensor<3x5xf32>", "ill-typed", "requires elements of i32, i64"),
+        use(f"{name} %p, %p : tensor<3x5xi1>", "ill-typed", "requires elements of i32, i64"),
+    )
+
+
 def _arithmetic(name: str) -> tuple[str, ...]:
     truth = use(f"{name} %p, %p : tensor<3x5xi1>", "ill-typed", "requires elements of f32, f64")
     return (*_binary(name, wrong="d"), truth)
@@ -161,6 +174,21 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         for n in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
     },
     **{n: _logic(n) for n in ("logical_and", "logical_or")},
+    **{
+        n: _binary_of_integers(n)
+        for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+    },
+    "bitwise_not": _unary("bitwise_not", "i", wrong="p", result="3x5xi32")[:5],
+    "bitcast": (
+        use("bitcast %a {dtype = f64} : tensor<3x5xf64>", "ill-typed", "type of as many bits"),
+        use("bitcast %a {dtype = i1} : tensor<3x5xi1>", "ill-typed", "type of as many bits"),
+        use("bitcast %p {dtype = i1} : tensor<3x5xi1>", "ill-typed", "requires elements of f32"),
+        use("bitcast %a : tensor<3x5xi32>", "bad-value", "parameter `dtype` is required"),
+        use("bitcast {dtype = i32} : tensor<3x5xi32>", "graph-structure", "(x), got 0"),
+        use(
+            "bitcast %a {dtype = i32} : tensor<15xi32>", "graph-structure", "is marked tensor<15xi"
+        ),
+    ),
     "logical_not": (
         *_unary("logical_not", "p", wrong="i", result="3x5xi1")[:5],
         use("logical_not %a : tensor<3x5xf32>", "ill-typed", "requires elements of i1"),

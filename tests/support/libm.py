@@ -15,7 +15,7 @@ import numpy as np
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.target import host_target
 
-NAMES = {"power": "pow"}
+NAMES = {"power": "pow", "arctan": "atan"}
 """What C calls a word of the vocabulary, where it is another name."""
 
 _LOOP = """

@@ -1,6 +1,8 @@
-"""The node tests of the `onnx` package: each is compiled and compared with the outputs it expects.
+"""The tests of the `onnx` package: each is compiled and compared with the outputs it expects.
 
-A test whose operator has to know the value of an input is compiled for the values it gives.
+They are of single operators, and of small models, most of which PyTorch exported. A test whose
+operator has to know the value of an input is compiled for the values it gives, and one that has to
+know a size for the sizes.
 
     python -m tests.support.onnx_suite [--backend llvm] [--write]
 
@@ -14,7 +16,8 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,19 +33,69 @@ LIST = Path(__file__).parents[1] / "conformance" / "onnx_suite.txt"
 """The names of the tests that pass, a line each."""
 
 NEEDED = re.compile(r"computed from (.*?):")
+OPEN_SIZE = "which each call decides"
+
+MODELS = ("simple", "pytorch-converted", "pytorch-operator")
+"""Kinds of tests whose models and data are files of the package."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, pairs of inputs and outputs, and how near outputs have to be."""
+
+    model: Any
+    data_sets: Sequence[tuple[Sequence[Any], Sequence[Any]]]
+    rtol: float
+    atol: float
 
 
 @cache
-def suite() -> Mapping[str, Any]:
-    """The cases by name; each has `model`, `data_sets`, `rtol` and `atol`."""
+def suite() -> Mapping[str, Case]:
+    """The cases by name, those of models behind their kind: `simple/test_shrink`."""
     from onnx.backend.test.loader import load_model_tests
 
     with np.errstate(all="ignore"):
-        cases = load_model_tests(kind="node")
-    return {case.name: case for case in cases}
+        nodes = load_model_tests(kind="node")
+    found = {c.name: Case(c.model, c.data_sets, c.rtol, c.atol) for c in nodes}
+    for kind in MODELS:
+        for c in load_model_tests(kind=kind):
+            model, data_sets = _read(Path(c.model_dir))
+            found[f"{kind}/{c.name}"] = Case(model, data_sets, c.rtol, c.atol)
+    return found
 
 
-def problem_of(case: Any, backend: str) -> str | None:
+def _read(folder: Path) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+    """The model of a folder, and its inputs and outputs."""
+    import onnx
+
+    model = onnx.load(folder / "model.onnx")
+    return model, [
+        (
+            _read_values(data, "input", model.graph.input),
+            _read_values(data, "output", model.graph.output),
+        )
+        for data in sorted(folder.glob("test_data_set_*"))
+    ]
+
+
+def _read_values(folder: Path, what: str, ports: Any) -> list[Any]:
+    """The values of the graph's inputs or outputs, of which a folder has the first ones."""
+    from onnx import SequenceProto, TensorProto
+    from onnx.numpy_helper import to_list
+
+    made: list[Any] = []
+    for number, port in enumerate(ports):
+        path = folder / f"{what}_{number}.pb"
+        if not path.exists():
+            break
+        is_list = port.type.HasField("sequence_type")
+        message: Any = SequenceProto() if is_list else TensorProto()
+        message.ParseFromString(path.read_bytes())
+        made.append(to_list(message) if is_list else message)
+    return made
+
+
+def problem_of(case: Case, backend: str) -> str | None:
     """What is wrong with a case, None if nothing is. GraphcError is among what can be wrong."""
     try:
         for inputs, expected in case.data_sets:
@@ -60,7 +113,7 @@ def _names(model: Any) -> list[str]:
     return [given.name for given in model.graph.input if given.name not in weights]
 
 
-def _check(case: Any, given: dict[str, Any], expected: Any, backend: str) -> None:
+def _check(case: Case, given: dict[str, Any], expected: Any, backend: str) -> None:
     program, values = _program(case.model, given)
     call = gc.compile(program, backend=backend)
     asked = {a.name: a.tensor for a in program.function.arguments}
@@ -98,16 +151,20 @@ def _flat(values: Any) -> Iterator[Any]:
 def _program(model: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The program, and the inputs whose values it was made for."""
     values = {n: v for n, v in given.items() if not _takes(v)}
+    sizes = _sizes(model, given) if values else {}
     while True:
         try:
-            sizes = _sizes(model, given) if values else {}
             return program_of(model, "test.onnx", {}, sizes, values), values
         except GraphcError as error:
+            if OPEN_SIZE in error.diagnostics[0].message and not sizes:
+                sizes = _sizes(model, given)
+                continue
             found = NEEDED.search(error.diagnostics[0].message)
             names = re.findall("`(.*?)`", found[1]) if found else []
             if not names or names[0] in values:
                 raise
             values[names[0]] = given[names[0]]
+            sizes = _sizes(model, given)
 
 
 def _sizes(model: Any, given: Mapping[str, Any]) -> dict[str, int]:

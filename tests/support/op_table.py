@@ -17,6 +17,7 @@ from graphc.ir.core import OpDef
 from graphc.ir.params import NoParams, Params, make_params, print_params
 from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops import (
+    bits,
     constant,
     contraction,
     depthwise,
@@ -166,6 +167,13 @@ def _casts(dtype: DType) -> Iterable[Case]:
     for target in (*ALL, DType.U32, DType.F16):
         for case in _elementwise(elementwise.CAST, elementwise.CastParams(target))(dtype):
             yield Case(f"{case.name}, to {target}", case.types, case.params, None, case.samples)
+
+
+def _bitcasts(dtype: DType) -> Iterable[Case]:
+    for target in NUMBERS:
+        if target.numpy.itemsize == dtype.numpy.itemsize:
+            for case in _elementwise(bits.BITCAST, bits.BitcastParams(target))(dtype):
+                yield Case(f"{case.name}, to {target}", case.types, case.params, None, case.samples)
 
 
 def _reductions(op: OpDef) -> MakeCases:
@@ -441,6 +449,7 @@ ROWS: tuple[Row, ...] = (
     _function(_f.ERF),
     _function(_f.SIN),
     _function(_f.COS),
+    _function(_f.ARCTAN),
     _function(_f.POWER, (0.5, 3.0)),
     _function(_f.ELU),
     _function(_f.SOFTPLUS),
@@ -460,6 +469,8 @@ ROWS: tuple[Row, ...] = (
         for op in (_e.LOGICAL_AND, _e.LOGICAL_OR, _e.LOGICAL_NOT)
     ),
     Row(_e.CAST, ALL, _casts, EXACT, "smooth"),
+    *(Row(op, bits.INTEGERS, _elementwise(op), EXACT) for op in bits.OPS if op is not bits.BITCAST),
+    Row(bits.BITCAST, NUMBERS, _bitcasts, EXACT),
     Row(_e.ROUND_BF16, (DType.F32,), _elementwise(_e.ROUND_BF16), EXACT),
     Row(_e.STOP_GRADIENT, ALL, _elementwise(_e.STOP_GRADIENT), EXACT),
     Row(constant.CONSTANT, ALL, _constants, EXACT),

@@ -8,7 +8,7 @@ from graphc.ir.types import DType
 from tests.support.libm import library_function
 
 FUNCTIONS = (
-    *("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos"),
+    *("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "arctan"),
     "power",
 )
 
@@ -111,6 +111,13 @@ WORST: dict[str, tuple[float, ...]] = {
         2.618219004572187e29,
         -2.618219004572187e29,
     ),
+    "arctan": (
+        0.6951062083244324,
+        0.7220023274421692,
+        -0.7105013728141785,
+        0.6910499930381775,
+        -0.12532596290111542,
+    ),
 }
 """Operands of f32 at which the bench found the largest errors, on targets with and without FMA."""
 
@@ -124,6 +131,7 @@ LIMITS = {
     "erf": (1.5, 1.5),
     "sin": (0.51, 0.85),
     "cos": (0.51, 0.85),
+    "arctan": (0.9, 0.9),
     "power": (0.51, 1.15),
 }
 """The largest error, in units in the last place, that is allowed in f32 and in f64."""

@@ -167,6 +167,17 @@ def _transposed_sparse_product(p: Any, x: Tensor, y: Tensor, index: Tensor) -> T
     return made.T if p.columns else made
 
 
+def _left_shift(_p: Any, x: Tensor, y: Tensor) -> Tensor:
+    """PyTorch shifts by counts within the type's bits alone."""
+    inside = (y >= 0) & (y < 8 * x.element_size())
+    return torch.where(inside, torch.bitwise_left_shift(x, torch.where(inside, y, 0)), 0)
+
+
+def _right_shift(_p: Any, x: Tensor, y: Tensor) -> Tensor:
+    last = 8 * x.element_size() - 1
+    return torch.bitwise_right_shift(x, torch.where((y >= 0) & (y < last), y, last))
+
+
 def _matmul(p: Any, a: Tensor, b: Tensor) -> Tensor:
     """By PyTorch's product of two matrices per batch, dims brought into groups first."""
     batch, contract = p.batch, p.contract
@@ -201,6 +212,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "erf": _plain(torch.erf),
     "sin": _plain(torch.sin),
     "cos": _plain(torch.cos),
+    "arctan": _plain(torch.atan),
     "power": _plain(torch.pow),
     "elu": _plain(functional.elu),
     "gelu": _plain(functional.gelu),
@@ -219,6 +231,13 @@ FUNCTIONS: Mapping[str, Function] = {
     "logical_and": _plain(torch.logical_and),
     "logical_or": _plain(torch.logical_or),
     "logical_not": _plain(torch.logical_not),
+    "bitwise_and": _plain(torch.bitwise_and),
+    "bitwise_or": _plain(torch.bitwise_or),
+    "bitwise_xor": _plain(torch.bitwise_xor),
+    "bitwise_not": _plain(torch.bitwise_not),
+    "left_shift": _left_shift,
+    "right_shift": _right_shift,
+    "bitcast": lambda p, x: x.view(DTYPES[p.dtype]),
     "stop_gradient": _plain(torch.detach),
     "cast": lambda p, x: x.to(DTYPES[p.dtype]),
     "round_bf16": lambda _p, x: x.to(torch.bfloat16).to(x.dtype),

@@ -82,7 +82,7 @@ def test_every_operation_is_in_pytorch_or_has_a_reason_not_to_be() -> None:
 @pytest.mark.parametrize(
     ("row", "dtype"), [(r, r.dtypes[0]) for r in IN_TORCH if DType.F64 not in r.dtypes]
 )
-def test_values_of_operations_on_truth_values(row: Row, dtype: DType, tally: Tally) -> None:
+def test_values_of_operations_that_f64_has_not(row: Row, dtype: DType, tally: Tally) -> None:
     for case in cases_of(row, dtype):
         given = operands(row, case)
         module = one_op_module(row.op, case.params, case.types, case.types, [N])

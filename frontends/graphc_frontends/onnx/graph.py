@@ -19,7 +19,7 @@ from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
-from graphc_frontends.onnx.operators import NEWEST_OPSET, Handler, handler_of
+from graphc_frontends.onnx.operators import NEVER, NEWEST_OPSET, Handler, handler_of
 from graphc_frontends.onnx.reading import onnx_package
 from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 
@@ -154,7 +154,8 @@ class Reader:
             for operator, count in missing.most_common()
         ]
         message = f"{self.listing.file} has operators that are not known here: {', '.join(listed)}"
-        raise fail("unknown-op", message)
+        reasons = [f"{name}: {why}" for name, why in NEVER.items() if name in missing]
+        raise fail("unknown-op", message, notes=[Note(reason) for reason in reasons])
 
     def _meaning(self, node: NodeProto, opsets: Mapping[str, int]) -> Handler | Function | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain

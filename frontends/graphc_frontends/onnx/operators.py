@@ -18,6 +18,20 @@ from pkgutil import iter_modules
 NEWEST_OPSET = 28
 """The newest version of the default operator set that the handlers were written for."""
 
+NEVER = {
+    "NonMaxSuppression": "values decide how many boxes there are",
+    "ImageDecoder": "files of pictures are not read",
+    **dict.fromkeys(
+        ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"),
+        "texts are not computed with",
+    ),
+    **dict.fromkeys(
+        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"),
+        "its numbers cannot be repeated",
+    ),
+}
+"""Operators of the default domain without a handler, and why."""
+
 CONTEXT = "context"
 """The keyword by which a handler asks for the node that it is called for."""
 

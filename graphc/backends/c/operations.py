@@ -308,7 +308,8 @@ class Operations(Writer):
             return self._value(I1, f"({listed}) != 0")
         whole = lane_type("i64", words)
         if words == 1:
-            return self._value(I1, f"({self._types.vector('i64', 1)}){x}")
+            text = f"(({self._types.vector('i64', 1)}){x})[0]"
+            return self._value(I1, f"{text} {'== -1' if how == 'and' else '!= 0'}")
         together = self._value(whole, f"({self._types.value(whole)}){x}")
         y = self._use(together)
         listed = f" {sign} ".join(f"{y}[{i}]" for i in range(words))

@@ -73,6 +73,9 @@ class DeviceScalars(Conversions):
     def cos(self, a: Val) -> Val:
         return self._call("cos", a)
 
+    def arctan(self, a: Val) -> Val:
+        return self._call("arctan", a)
+
     def power(self, a: Val, b: Val) -> Val:
         return self._call("power", a, b)
 

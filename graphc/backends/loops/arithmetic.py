@@ -157,7 +157,35 @@ class Arithmetic:
     def select(self, condition: Val, a: Val, b: Val) -> Val:
         return self.code.select(condition, a, b)
 
+    # Bits
+
+    def bitwise_and(self, a: Val, b: Val) -> Val:
+        return self.code.binary("and", a, b)
+
+    def bitwise_or(self, a: Val, b: Val) -> Val:
+        return self.code.binary("or", a, b)
+
+    def bitwise_xor(self, a: Val, b: Val) -> Val:
+        return self.code.binary("xor", a, b)
+
+    def left_shift(self, a: Val, b: Val) -> Val:
+        """A processor shifts by the count's low bits alone, so other counts are taken out first."""
+        inside, zero = self._is_within(a, b), self.const(0, a)
+        shifted = self.code.binary("shl", a, self.select(inside, b, zero))
+        return self.select(inside, shifted, zero)
+
+    def right_shift(self, a: Val, b: Val) -> Val:
+        """The largest count leaves the sign in every bit, as those beyond would."""
+        last = self.const(8 * ELEMENT_BYTES[a.type.element] - 1, a)
+        return self.code.binary("ashr", a, self.select(self._is_within(a, b), b, last))
+
+    def _is_within(self, a: Val, count: Val) -> Val:
+        return self.compare("ult", count, self.const(8 * ELEMENT_BYTES[a.type.element], a))
+
     # Types
+
+    def bitcast(self, a: Val, dtype: DType) -> Val:
+        return a if element_of(dtype) == a.type.element else self.bits(a)
 
     def cast(self, a: Val, dtype: DType) -> Val:
         """To an integer: towards zero, saturating, nan to 0. To i1: whether it is not zero."""

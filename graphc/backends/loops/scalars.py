@@ -68,6 +68,9 @@ class LaneScalars(Conversions):
     def cos(self, a: Val) -> Val:
         return mathfunctions.cos(self, a)
 
+    def arctan(self, a: Val) -> Val:
+        return mathfunctions.arctan(self, a)
+
     def power(self, a: Val, b: Val) -> Val:
         return mathfunctions.power(self, a, b)
 

@@ -29,6 +29,7 @@ UFUNCS = {
     "tanh": "np.tanh",
     "sin": "np.sin",
     "cos": "np.cos",
+    "arctan": "np.arctan",
     "power": "np.power",
     "floor": "np.floor",
     "maximum": "np.maximum",
@@ -39,6 +40,9 @@ UFUNCS = {
     "less_equal": "np.less_equal",
     "greater": "np.greater",
     "greater_equal": "np.greater_equal",
+    "bitwise_and": "np.bitwise_and",
+    "bitwise_or": "np.bitwise_or",
+    "bitwise_xor": "np.bitwise_xor",
     "logical_and": "np.logical_and",
     "logical_or": "np.logical_or",
     "logical_not": "np.logical_not",
@@ -68,6 +72,25 @@ def round_bf16(x, out):
     raised = bits + ((bits >> np.uint32(16) & np.uint32(1)) + np.uint32(0x7FFF))
     rounded = (raised & np.uint32(0xFFFF0000)).view(np.float32)
     np.copyto(out, np.where(np.isnan(x), x, rounded))
+''',
+    "left_shift": '''
+def left_shift(x, y, out):
+    """Bits moved to higher places; 0 for counts outside of the type's bits."""
+    inside = np.greater_equal(y, 0) & np.less(y, 8 * out.dtype.itemsize)
+    shifted = np.left_shift(x, np.where(inside, y, 0).astype(out.dtype))
+    np.copyto(out, np.where(inside, shifted, 0))
+''',
+    "right_shift": '''
+def right_shift(x, y, out):
+    """Bits moved to lower places, the sign's kept; the sign alone for counts outside."""
+    last = 8 * out.dtype.itemsize - 1
+    inside = np.greater_equal(y, 0) & np.less(y, last)
+    np.right_shift(x, np.where(inside, y, last).astype(out.dtype), out=out)
+''',
+    "bitcast": '''
+def bitcast(x, out):
+    """The numbers with the same bits in the element type of `out`."""
+    np.copyto(out.view(np.asarray(x).dtype), x)
 ''',
     "select": '''
 def select(condition, x, y, out):
@@ -438,6 +461,9 @@ class Recorder:
     def cos(self, a: Item, /) -> Item:
         return self._scalar_op("cos", a.dtype, a)
 
+    def arctan(self, a: Item, /) -> Item:
+        return self._scalar_op("arctan", a.dtype, a)
+
     def power(self, a: Item, b: Item, /) -> Item:
         return self._scalar_op("power", a.dtype, a, b)
 
@@ -480,6 +506,21 @@ class Recorder:
     def logical_not(self, a: Item, /) -> Item:
         return self._scalar_op("logical_not", DType.I1, a)
 
+    def bitwise_and(self, a: Item, b: Item, /) -> Item:
+        return self._scalar_op("bitwise_and", a.dtype, a, b)
+
+    def bitwise_or(self, a: Item, b: Item, /) -> Item:
+        return self._scalar_op("bitwise_or", a.dtype, a, b)
+
+    def bitwise_xor(self, a: Item, b: Item, /) -> Item:
+        return self._scalar_op("bitwise_xor", a.dtype, a, b)
+
+    def left_shift(self, a: Item, b: Item, /) -> Item:
+        return self._scalar_op("left_shift", a.dtype, a, b)
+
+    def right_shift(self, a: Item, b: Item, /) -> Item:
+        return self._scalar_op("right_shift", a.dtype, a, b)
+
     def select(self, condition: Item, a: Item, b: Item, /) -> Item:
         return self._scalar_op("select", a.dtype, condition, a, b)
 
@@ -489,6 +530,9 @@ class Recorder:
         if a.dtype is DType.BF16 and dtype is not DType.F32:
             a = self._scalar_op("cast", DType.F32, a)
         return self._scalar_op("cast", dtype, a)
+
+    def bitcast(self, a: Item, dtype: DType, /) -> Item:
+        return a if a.dtype is dtype else self._scalar_op("bitcast", dtype, a)
 
     def literal(self, value: float, like: Item, /) -> Item:
         return Constant((1,) * len(like.dims), like.dtype, (value,))

@@ -83,10 +83,7 @@ class Library:
         status = self.function("run")(
             ctypes.c_int64(len(given[0])),
             *(ctypes.c_void_p(a.ctypes.data) for a in given),
-            *(
-                (ctypes.c_int64 if n["dtype"][0] == "i" else ctypes.c_double)(numbers[n["name"]])
-                for n in self.info["numbers"]
-            ),
+            *(_number(n["dtype"], numbers[n["name"]]) for n in self.info["numbers"]),
             *(ctypes.c_void_p(a.ctypes.data) for a in (*results, self.state, self.arena)),
         )
         assert status == 0
@@ -101,13 +98,17 @@ class Library:
         }
 
 
+def _number(dtype: str, value: float) -> ctypes.c_int64 | ctypes.c_double:
+    return ctypes.c_int64(int(value)) if dtype[0] == "i" else ctypes.c_double(value)
+
+
 def aligned(size: int) -> Array:
     raw = np.zeros(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
     return raw[start : start + size]
 
 
-def libraries(folder: Path, *options: object) -> list[Library]:
+def libraries(folder: Path, *options: str | Path) -> list[Library]:
     """The same step as a library of the compiler and as one of the C file."""
     made = graphc("compile", *options, "--train", "-o", folder / "step", "--emit", "so,c,header")
     assert made.code == 0, made.err

@@ -80,7 +80,7 @@ def test_every_door_gives_the_same_bits(folder: Path) -> None:
     (folder / "net.gir").write_text(dumped.out)
     wanted, made = trained(folder), folder / "made.safetensors"
     given = ("--parameters", folder / "saved.safetensors")
-    doors: list[tuple[object, ...]] = [
+    doors: list[tuple[str | Path, ...]] = [
         (f"{folder / 'net.py'}:net", "--data", folder / "data.txt", *COLUMNS),
         (folder / "saved.safetensors", "--data", folder / "data.npy", *COLUMNS),
         (folder / "saved.safetensors", "--data", folder / "data.npz"),

@@ -275,7 +275,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "samples": ({"loss": "squared_error", "labels": "Mx3"}, "the samples of the output"),
     "class numbers": ({"loss": "cross_entropy", "labels": "Nx3xi32"}, "requires labels of N,"),
     "pattern": ({"loss": "squared_error", "train": "v"}, "fits no parameter"),
-    "integers": ({"loss": "squared_error", "train": "wh*"}, "floating point are required"),
+    "integers": ({"loss": "squared_error", "train": "wh*"}, "f32 or f64 are required"),
     "integer loss": ({"loss": lambda y, t: gc.cast(y, "i32")}, "array of floating point"),
     "precision": ({"loss": "squared_error", "precision": "f64"}, "got precision f64"),
     "criterion": ({"loss": "squared_error", "criterion": "e"}, "criterion= is for networks"),

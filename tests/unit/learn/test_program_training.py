@@ -13,7 +13,7 @@ import pytest
 import graphc as gc
 from graphc.learn.shuffle import permutation
 from graphc.support.diagnostics import GraphcError
-from tests.support.compiling import RUN_HERE
+from tests.support.compiling import JUDGED
 
 Array = np.ndarray
 LOSS: dict[str, Any] = {"loss": "softmax_cross_entropy", "output": "logits"}
@@ -50,7 +50,7 @@ def equal(one: gc.Program, other: gc.Program) -> bool:
     return all(np.array_equal(one.parameters[n], v) for n, v in other.parameters.items())
 
 
-@pytest.mark.parametrize("backend", RUN_HERE)
+@pytest.mark.parametrize("backend", JUDGED)
 def test_epochs_of_images_are_the_calls_of_their_minibatches(backend: str) -> None:
     """In native code, too, where an input has four axes and the last minibatch is shorter."""
     given, net, other = data(11, 6, 6, 1), images(), images()
@@ -203,8 +203,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_mistakes_are_said(case: str) -> None:
     options, message = WRONG[case]
     net = rows()
+    given: dict[str, Any] = {"learning_rate": 0.1, "epochs": 2, **LOSS, **options}
     with pytest.raises(GraphcError, match=message):
-        gc.train(net, data(5, 4), **{"learning_rate": 0.1, "epochs": 2, **LOSS, **options})
+        gc.train(net, data(5, 4), **given)
     assert equal(net, rows())
 
 

@@ -12,6 +12,7 @@ import pytest
 import graphc as gc
 from graphc.ir.core import OpDef
 from graphc.ir.params import NoParams
+from graphc.ops import bits
 from graphc.tensor.functions import FUNCTIONS
 from tests.support.compiling import RUN_HERE
 from tests.support.op_table import ROWS
@@ -68,6 +69,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
     "sqrt": (gc.sqrt, np.sqrt, 0.1),
     "sin": (gc.sin, np.sin, -2.0),
     "cos": (gc.cos, np.cos, -2.0),
+    "arctan": (gc.arctan, np.arctan, -2.0),
     "tanh": (gc.tanh, np.tanh, -2.0),
     "sigmoid": (gc.sigmoid, sigmoid, -2.0),
     "floor": (gc.floor, np.floor, -2.0),
@@ -362,7 +364,7 @@ def test_casts(backend: str) -> None:
 NOT_IN_NUMPY = {
     row.op.array: (row.op, row.domain[0])
     for row in ROWS
-    if row.op.array not in {"", *UNARY, *BINARY}
+    if row.op.array not in {"", *UNARY, *BINARY} and row.op not in bits.OPS
 }
 """Functions that numpy lacks, with what an operation's reference computes; lowest numbers."""
 
@@ -375,6 +377,56 @@ def test_functions_that_numpy_lacks(name: str, dtype: Any, backend: str) -> None
     count = len(op.operands)
     cases = [tuple(numbers(s, dtype, seed, low) for seed in range(count)) for s in SHAPES]
     compare(backend, FUNCTIONS[name], lambda *xs: _reference(op, *xs), cases)
+
+
+BITS: dict[str, Callable[..., Any]] = {
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_not": np.bitwise_not,
+    "left_shift": np.left_shift,
+    "right_shift": np.right_shift,
+    "bitcast": lambda x: x.view({"i4": "f4", "i8": "f8"}[x.dtype.str[1:]]),
+}
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_bits(dtype: Any, backend: str) -> None:
+    rng, info = np.random.default_rng(9), np.iinfo(dtype)
+    x = rng.integers(info.min, info.max, (3, 40), dtype)
+    y, counts = x[::-1], rng.integers(0, info.bits, (3, 40)).astype(dtype)
+    x[0, :4] = info.min, info.max, 0, -1
+
+    def every(x: Any, y: Any, counts: Any) -> list[Any]:
+        made = [FUNCTIONS[n](x, y) for n in ("bitwise_and", "bitwise_or", "bitwise_xor")]
+        made += [gc.bitwise_not(x), gc.left_shift(x, counts), gc.right_shift(x, counts)]
+        return [*made, gc.bitcast(gc.bitcast(x, f"f{info.bits}"), f"i{info.bits}")]
+
+    for got, name in zip(gc.function(every, backend=backend)(x, y, counts), BITS, strict=True):
+        second = (
+            () if name in ("bitwise_not", "bitcast") else (counts,) if "shift" in name else (y,)
+        )
+        agree(got, x if name == "bitcast" else BITS[name](x, *second), name)
+
+
+@EVERYWHERE
+def test_shifts_by_counts_outside_of_the_bits_move_every_bit_out(backend: str) -> None:
+    x = np.array([5, -5, 5, -5, 5, -5, -(2**31)], np.int32)
+    counts = np.array([32, 32, -1, -1, 2**31 - 1, -(2**31), 31], np.int32)
+    shifts = gc.function(lambda x, n: (gc.left_shift(x, n), gc.right_shift(x, n)), backend=backend)
+    left, right = shifts(x, counts)
+    agree(left, np.array([0, 0, 0, 0, 0, 0, 0], np.int32), "to the left")
+    agree(right, np.array([0, -1, 0, -1, 0, -1, -1], np.int32), "to the right")
+
+
+@EVERYWHERE
+def test_bitcast_keeps_every_bit(backend: str) -> None:
+    x = np.array([1.5, -0.0, np.inf, 1e-45], np.float32)
+    agree(gc.function(lambda x: gc.bitcast(x, "i32"), backend=backend)(x), x.view("i4"), "f32")
+    agree(gc.bitcast(np.float64(np.pi), np.int64), np.float64(np.pi).view("i8"), "f64")
+    with pytest.raises(gc.GraphcError, match=r"requires a type of as many bits, got .* and f64"):
+        gc.bitcast(x, "f64")
 
 
 @EVERYWHERE
@@ -483,7 +535,16 @@ def test_every_function_is_compared_with_numpy_here() -> None:
     elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
     elsewhere |= {"depthwise_conv", "conv_transpose"}
     elsewhere |= {"take", "take_along_axis", "add_along_axis"}
-    tested = {*UNARY, *BINARY, *REDUCTIONS, *MOVEMENTS, *constants, *elsewhere, *NOT_IN_NUMPY}
+    tested = {
+        *UNARY,
+        *BINARY,
+        *REDUCTIONS,
+        *MOVEMENTS,
+        *constants,
+        *elsewhere,
+        *NOT_IN_NUMPY,
+        *BITS,
+    }
     assert tested >= set(FUNCTIONS)
 
 

@@ -41,11 +41,7 @@ def if_(condition: Any, *, then_branch: Body, else_branch: Body) -> object:
 def _chosen(condition: Any, yes: Any, no: Any) -> object:
     kinds = [(shape_of(v), dtype_of(v)) if hasattr(v, "shape") else None for v in (yes, no)]
     if None in kinds or kinds[0] != kinds[1]:
-        message = (
-            "requires branches of one type, for its condition is not known when the model is "
-            f"compiled, got {yes!r} and {no!r}"
-        )
-        raise mistake("not-supported", message)
+        known(condition, "the condition between values of different types")
     return gc.where(condition, yes, no)
 
 

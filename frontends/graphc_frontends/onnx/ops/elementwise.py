@@ -40,9 +40,12 @@ _SAME = {
 }
 """The functions of arrays, by numpy's names."""
 
+OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
+"""Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
+
 
 def _register(name: str, function: str) -> None:
-    @operator(name)
+    @operator(name, 7 if name in OF_TWO else 1)
     def handler(*inputs: Any) -> object:
         return getattr(of(*inputs), function)(*inputs)
 
@@ -51,7 +54,7 @@ for _name, _function in _SAME.items():
     _register(_name, _function)
 
 
-@operator("Div")
+@operator("Div", 7)
 def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
     if is_float(x):
@@ -80,7 +83,7 @@ def _float_rest(x: Any, y: Any) -> Any:
     return x - gc.where(whole == 0, 0, whole * y)  # y may be infinite
 
 
-@operator("Pow")
+@operator("Pow", 7)
 def power(x: Any, exponent: Any) -> object:
     """The type of the result is that of the base."""
     if is_known(x) and is_known(exponent):
@@ -171,6 +174,23 @@ def tan(x: Any) -> object:
     return gc.sin(x) / gc.cos(x)
 
 
+@operator("Atan")
+def atan(x: Any) -> Any:
+    return np.arctan(x) if is_known(x) else gc.arctan(x)
+
+
+@operator("Asin")
+def asin(x: Any) -> Any:
+    """2 arctan(x / (1 + sqrt(1 - x^2))), where the difference is a product that loses nothing."""
+    return 2 * gc.arctan(x / (1 + gc.sqrt((1 - x) * (1 + x))))
+
+
+@operator("Acos")
+def acos(x: Any) -> Any:
+    """2 arctan(sqrt((1 - x) / (1 + x))), with infinity at -1."""
+    return 2 * gc.arctan(gc.sqrt(1 - x) / gc.sqrt(1 + x))
+
+
 @operator("Ceil")
 def ceil(x: Any) -> object:
     return np.ceil(x) if is_known(x) else -gc.floor(-x)
@@ -202,16 +222,25 @@ def _half(x: Any, sign: int) -> Any:
     return gc.exp(x) / 2 + sign * (gc.exp(-x) / 2)
 
 
+FAR = 1e9
+"""Beyond it the square root of x^2 + 1 is x in either type, whose square might be infinite."""
+LOG_2 = np.log(2.0).item()
+
+
 @operator("Asinh")
 def asinh(x: Any) -> object:
-    size = gc.abs(x)
-    found = gc.log1p(size + size * size / (1 + gc.sqrt(size * size + 1)))
+    size = gc.where(x < 0, -x, x)  # whose slope at 0 is 1
+    near, far = gc.minimum(size, FAR), gc.maximum(size, FAR)
+    found = gc.log1p(near + near * near / (1 + gc.sqrt(near * near + 1)))
+    found = gc.where(size > FAR, gc.log(far) + LOG_2, found)
     return gc.where(x < 0, -found, found)
 
 
 @operator("Acosh")
 def acosh(x: Any) -> object:
-    return gc.log(x + gc.sqrt(x - 1) * gc.sqrt(x + 1))
+    near, far = gc.minimum(x, FAR), gc.maximum(x, FAR)
+    found = gc.log(near + gc.sqrt(near - 1) * gc.sqrt(near + 1))
+    return gc.where(x > FAR, gc.log(far) + LOG_2, found)
 
 
 @operator("Atanh")
@@ -246,7 +275,7 @@ def thresholded_relu(x: Any, *, alpha: float) -> object:
     return gc.where(x > alpha, x, 0)
 
 
-@operator("PRelu")
+@operator("PRelu", 7)
 def prelu(x: Any, slope: Any) -> object:
     return gc.where(x < 0, slope * x, x)
 
@@ -324,7 +353,7 @@ def cast(x: Any, *, to: int) -> object:
     return cast_to(x, element_type(to))
 
 
-def cast_to(x: Any, dtype: np.dtype[Any]) -> object:
+def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
     """Elements of another type; sizes of a call stay what they are."""
     if is_known(x):
         if x.dtype == object:

@@ -1,4 +1,4 @@
-"""Elements at places of an axis: gathering, scattering, the largest, one-hot vectors."""
+"""Elements at places of an axis: gathering, the largest, one-hot vectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from graphc_frontends.onnx.values import (
     fixed,
     is_float,
     is_known,
+    known,
     known_number,
-    mistake,
     of,
     rank_of,
     shape_of,
-    unsupported,
 )
 
 MAX_PICKED = 64
@@ -66,15 +65,15 @@ def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> object:
     count = fixed([shape_of(indices)[-1]], "places")[0]
     lead, walked = sizes[:batch_dims], sizes[batch_dims : batch_dims + count]
     rest = sizes[batch_dims + count :]
-    flat = of(x).reshape(x, (_product(lead) * _product(walked), *rest))
-    places: Any = _numbers(indices, walked)
+    flat = of(x).reshape(x, (product_of(lead) * product_of(walked), *rest))
+    places: Any = flat_places(indices, walked)
     if batch_dims:
-        offsets = np.arange(_product(lead), dtype=np.int64).reshape(lead) * _product(walked)
+        offsets = np.arange(product_of(lead), dtype=np.int64).reshape(lead) * product_of(walked)
         places = places + offsets.reshape(*lead, *[1] * (rank_of(places) - batch_dims))
     return gather(flat, places, axis=0)
 
 
-def _numbers(indices: Any, sizes: list[int]) -> Any:
+def flat_places(indices: Any, sizes: list[int]) -> Any:
     """Of places [.., one number for each size] the numbers in the flat array."""
     xp, total = of(indices), np.int64(0)
     made: Any = total
@@ -84,67 +83,11 @@ def _numbers(indices: Any, sizes: list[int]) -> Any:
     return made
 
 
-def _product(sizes: list[int]) -> int:
+def product_of(sizes: list[int]) -> int:
     total = 1
     for n in sizes:
         total *= n
     return total
-
-
-# --- scattering ----------------------------------------------------------------------------------
-
-
-@operator("Scatter")
-def scatter(x: Any, indices: Any, updates: Any, *, axis: int) -> object:
-    return scatter_elements(x, indices, updates, axis=axis)
-
-
-@operator("ScatterElements")
-def scatter_elements(
-    x: Any, indices: Any, updates: Any, *, axis: int, reduction: str = "none"
-) -> object:
-    place = axis_of(axis, rank_of(x))
-    if reduction not in ("none", "add"):
-        raise unsupported(f"ScatterElements that takes the {reduction}")
-    given, changes = _whole(x, indices, updates, place)
-    if reduction == "add":
-        return gc.add_along_axis(x, given, changes, place)
-    zeros = gc.zeros(shape_of(x), "f64" if not is_float(x) else dtype_of(x))
-    number = gc.cast(changes, dtype_of(zeros))
-    there = gc.add_along_axis(zeros, given, gc.ones(shape_of(changes), dtype_of(zeros)), place)
-    made = gc.add_along_axis(zeros, given, number, place)
-    return gc.where(there > 0, gc.cast(made, dtype_of(x)), x)
-
-
-def _whole(x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
-    """Places and changes with the sizes of x but along the axis: what is not there is outside."""
-    pairs = [
-        (0, 0) if i == axis else (0, a - b)
-        for i, (a, b) in enumerate(
-            zip(fixed(shape_of(x), "a scatter"), fixed(shape_of(indices), "a scatter"), strict=True)
-        )
-    ]
-    if not any(b for _, b in pairs):
-        return indices, updates
-    far = fixed(shape_of(x), "a scatter")[axis]
-    return of(indices).pad(indices, pairs, constant_values=far) if is_known(indices) else gc.pad(
-        indices, pairs, far
-    ), gc.pad(updates, pairs)
-
-
-@operator("ScatterND")
-def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> object:
-    """By the number that a place has in the flat array, a row of the rest for each."""
-    sizes = fixed(shape_of(x), "a scatter")
-    count = fixed([shape_of(indices)[-1]], "places")[0]
-    walked, rest = sizes[:count], sizes[count:]
-    places: Any = gc.reshape(_numbers(indices, walked), (-1, 1))
-    total = fixed(shape_of(places), "places")[0]
-    wide = gc.broadcast_to(places, (total, _product(rest)))
-    flat = gc.reshape(x, (_product(walked), _product(rest)))
-    changes = gc.reshape(updates, (total, _product(rest)))
-    made = scatter_elements(flat, wide, changes, axis=0, reduction=reduction)
-    return gc.reshape(made, sizes)
 
 
 # --- the largest, one-hot ------------------------------------------------------------------------
@@ -172,11 +115,37 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int) -> object:
     return gc.where(whole == numbers, values[1], values[0])
 
 
+# --- sizes that values decide ---------------------------------------------------------------------
+
+
 @operator("Compress", 9)
 def compress(x: Any, condition: Any, *, axis: int | None = None) -> object:
     """What is chosen has to be known, for the size of the result depends on it."""
-    if not is_known(condition):
-        raise mistake("not-supported", "requires a condition that is known")
+    chosen = known(condition, "the condition")
     flat = of(x).reshape(x, -1) if axis is None else x
-    places = np.flatnonzero(condition)
-    return gather(flat, places, axis=axis or 0)
+    return gather(flat, np.flatnonzero(chosen), axis=axis or 0)
+
+
+@operator("NonZero")
+def non_zero(x: Any) -> object:
+    """[axes of x, elements that are not zero] of an array that is known."""
+    array = known(x, "the array")
+    if not array.ndim:
+        return np.zeros((0, int(array != 0)), np.int64)
+    return np.stack(np.nonzero(array)).astype(np.int64)
+
+
+@operator("Unique", 11)
+def unique(x: Any, *, axis: int | None = None, sorted: int) -> object:
+    """Of an array that is known: the values, their first places, and how often each is there."""
+    array = known(x, "the array")
+    array = array.reshape(-1) if axis is None else array
+    place = 0 if axis is None else axis_of(axis, array.ndim)
+    made = np.unique(array, return_index=True, return_inverse=True, return_counts=True, axis=place)
+    values, first, inverse, counts = made
+    inverse = inverse.reshape(-1)
+    if not sorted:
+        order = np.argsort(first)
+        values, first, counts = np.take(values, order, place), first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    return values, *(v.astype(np.int64) for v in (first, inverse, counts))

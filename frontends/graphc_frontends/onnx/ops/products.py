@@ -1,4 +1,4 @@
-"""Products of matrices and sums over several axes."""
+"""Products of matrices, sums over several axes, determinants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def matmul(x: Any, y: Any) -> object:
     return of(x, y).matmul(x, y)
 
 
-@operator("Gemm")
+@operator("Gemm", 7)
 def gemm(
     a: Any,
     b: Any,
@@ -38,6 +38,37 @@ def gemm(
     if c is None:
         return product
     return product + (c if beta == 1 else c * np.asarray(beta, dtype_of(c)))
+
+
+@operator("Det")
+def det(x: Any) -> object:
+    """By elimination with the largest element of each column, all matrices at once."""
+    rows, size = fixed(shape_of(x)[-2:], "a determinant")
+    if rows != size:
+        raise mistake("shape-mismatch", f"requires square matrices, got {shape_of(x)}")
+    one = gc.ones(shape_of(x)[:-2], dtype_of(x))
+    numbers = np.arange(size)
+
+    def step(before: tuple[Any, Any], column: Any) -> tuple[tuple[Any, Any], None]:
+        matrix, total = before
+        here = numbers == column
+        below = gc.where(numbers >= column, gc.abs(gc.sum(gc.where(here, matrix, 0), -1)), -1.0)
+        best = gc.max(below, -1, keepdims=True)
+        first = gc.min(gc.where(below == best, numbers, size), -1, keepdims=True)
+        chosen = gc.expand_dims(first == numbers, -1)
+        top = gc.sum(gc.where(chosen, matrix, 0), -2, keepdims=True)
+        away = gc.sum(gc.where(gc.expand_dims(here, -1), matrix, 0), -2, keepdims=True)
+        matrix = gc.where(chosen, away, matrix)
+        pivot = gc.sum(gc.where(here, top, 0), (-2, -1))
+        safe = gc.reshape(gc.where(pivot == 0, 1, pivot), (*shape_of(pivot), 1, 1))
+        factors = gc.sum(gc.where(here, matrix, 0), -1, keepdims=True) / safe
+        is_below = gc.expand_dims(numbers > column, -1)
+        matrix = gc.where(is_below, matrix - factors * top, matrix)
+        total = total * pivot
+        return (matrix, gc.where(gc.squeeze(first, -1) == column, total, -total)), None
+
+    (_, made), _ = gc.scan(step, (x, one), numbers)
+    return made
 
 
 @operator("Einsum")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import graphc as gc
+from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
@@ -247,6 +248,8 @@ def range_(start: Any, limit: Any, delta: Any) -> object:
         known_number(v, w)
         for v, w in ((start, "the start"), (limit, "the limit"), (delta, "the step"))
     )
+    if isinstance(last, Symbol):
+        return gc.arange(first, last, step, dtype_of(start))
     return np.arange(first, last, step, dtype=dtype_of(start))
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from graphc.backends.loops.mathfunctions.arctangent import arctan
 from graphc.backends.loops.mathfunctions.exponential import (
     erf,
     exp,
@@ -20,6 +21,7 @@ from graphc.backends.loops.mathfunctions.powers import power
 from graphc.backends.loops.mathfunctions.trigonometric import cos, sin
 
 __all__ = [
+    "arctan",
     "cos",
     "erf",
     "exp",

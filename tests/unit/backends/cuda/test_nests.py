@@ -249,7 +249,7 @@ SUMS = [
 """Of numbers whose sum in one chain is far from the exact one."""
 
 
-WORDS = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos")
+WORDS = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "arctan")
 
 
 def words(dtype: str, contraction: str) -> str:

@@ -37,6 +37,14 @@ SPECIAL = {
     "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (30.0, 1.0), (NAN, NAN)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)],
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)],
+    "arctan": [
+        (0.0, 0.0),
+        (-0.0, -0.0),
+        (INF, math.pi / 2),
+        (-INF, -math.pi / 2),
+        (1.0, math.pi / 4),
+        (NAN, NAN),
+    ],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
     "cos": [(0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
 }
