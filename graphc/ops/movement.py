@@ -25,11 +25,11 @@ from graphc.ir.dims import (
     size_sum,
     size_text,
 )
-from graphc.ir.elements import converted, dtype_of
 from graphc.ir.params import Params
 from graphc.ir.types import TensorType, Type, TypeRuleError, fixed_size
 from graphc.ops.constant import full_like
 from graphc.ops.rules import Tangents, dims_text, multilinear_jvp, require_axes, tensor
+from graphc.support.element_types import as_type
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def _pad_reference(params: PadParams, x: Array) -> Array:
     ends = (map(fixed_size, params.low), map(fixed_size, params.high))
     amounts = list(zip(x.shape, *ends, params.inner, strict=True))
     shape = [low + d + max(d - 1, 0) * inner + high for d, low, high, inner in amounts]
-    fill = converted(np.full((), params.value), dtype_of(x))
+    fill = as_type(np.full((), params.value), x.dtype)
     result = np.full(shape, fill, x.dtype)
     places = [slice(low, low + d + max(d - 1, 0) * s, s + 1) for d, low, _, s in amounts]
     result[tuple(places)] = x

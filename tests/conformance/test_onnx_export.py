@@ -1,5 +1,7 @@
 """Every tensor operation written as ONNX, computed by the evaluator of the onnx package.
 
+Depthwise convolutions without infinities: ONNX multiplies the zeros around an image.
+
 The uses are those of the operation table, judged as backends are: against the operation's own
 reference, by the table's tolerance. Where the evaluator is less exact than that, a line below says
 why.
@@ -24,9 +26,11 @@ from graphc.ir.params import Params, resolve_sizes
 from graphc.ir.types import Dim, DType, TensorType
 from graphc.ops import (
     ALL_OPS,
+    bits,
     communication,
     control,
     convolution,
+    depthwise,
     functions,
     loop,
     patches,
@@ -39,7 +43,7 @@ from tests.support.compiling import one_op_module
 from tests.support.op_table import ROWS, Case, N, Row
 
 Array = np.ndarray
-PAIRS = [(row, dtype) for row in ROWS for dtype in row.dtypes]
+PAIRS = [(row, dtype) for row in ROWS for dtype in row.dtypes if row.op in WRITERS]
 
 SIZE = "size"
 """An input that says how many samples there are, where no operand does."""
@@ -79,7 +83,7 @@ def test_an_operation_written_as_onnx_computes_what_it_says(row: Row, dtype: DTy
         checker.check_model(model, full_check=True)
         evaluator = ReferenceEvaluator(model)
         for case in cases:
-            for fill in FILLS if case.types else FILLS[:1]:
+            for fill in FILLS if case.types and row.op not in depthwise.OPS else FILLS[:1]:
                 seed = zlib.crc32(f"{row.op.name} {dtype} {case.name} {fill}".encode())
                 operands = operands_for(row, case, fill, seed)
                 given = {f"x{i}": x for i, x in enumerate(operands)}
@@ -88,6 +92,7 @@ def test_an_operation_written_as_onnx_computes_what_it_says(row: Row, dtype: DTy
                 expected = evaluate(function, given, {N.name: case.samples})["y"]
                 with np.errstate(all="ignore"):
                     (got,) = evaluator.run(None, given)
+                got = got.view(np.dtype(expected.dtype)) if got.dtype.name == "bfloat16" else got
                 count += 1
                 if problem := _problem(row, case, operands, got, expected):
                     wrong.append(f"{case.name} ({fill}, seed {seed}): {problem}")
@@ -166,6 +171,7 @@ def test_windows_written_as_onnx(
 def test_every_operation_of_the_tensor_level_has_a_row_or_a_reason() -> None:
     tensor = {op for op in ALL_OPS if op.level is Level.TENSOR and not op.has(Trait.TERMINATOR)}
     tested = {row.op for row in ROWS} | {loop.LOOP}
-    assert tensor - WRITERS.keys() == {communication.ALL_REDUCE}
-    assert tensor & WRITERS.keys() == tested & tensor
+    # ONNX has numbers of another type with the same bits only from opset 26 on
+    assert tensor - WRITERS.keys() == {communication.ALL_REDUCE, bits.BITCAST}
+    assert tensor & WRITERS.keys() == (tested & tensor) - {bits.BITCAST}
     assert control.RETURN not in WRITERS

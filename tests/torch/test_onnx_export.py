@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import graphc as gc
+from graphc.artifacts.onnx.model import make_model
+from graphc.artifacts.onnx.walk import WRITERS
 from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions
 from graphc.ir.evaluate import evaluate
@@ -37,8 +38,9 @@ ort: Any = pytest.importorskip("onnxruntime")
 Array = np.ndarray
 Load = Callable[[str], ModuleType]
 NETWORKS, FUNCTIONS, CHUNKS = 300, 200, 10
-MOST_DISCARDED = 0.2
-NO_KERNEL = {(functions.ERF, DType.F64), (functions.GELU, DType.F64)}
+MOST_DISCARDED = 0.3
+WRITTEN = [row for row in ROWS if row.op in WRITERS]
+NO_KERNEL = {(op, DType.F64) for op in (functions.ERF, functions.GELU, functions.ARCTAN)}
 """What ONNX Runtime does not compute on a processor, by its own list of kernels."""
 
 
@@ -54,18 +56,14 @@ def run(model: Path | bytes, given: Mapping[str, Array]) -> dict[str, Array]:
     return dict(zip(names, session.run(None, feeds), strict=True))
 
 
-def has_scan(path: Path) -> bool:
-    return any(node.op_type == "Scan" for node in onnx.load(path).graph.node)
-
-
 # --- random networks -----------------------------------------------------------------------------
 
 
 def judge(seed: int, path: Path) -> str | None:
     """What is wrong with a network's results, '' if nothing, None if it says nothing."""
     network = random_network(seed)
-    if network is None:
-        return None
+    if network is None or (network.lengths is not None and not network.samples):
+        return None  # ONNX Runtime runs no Scan over nothing
     dtype = DType.F32 if seed % 4 else DType.F64
     expected = expectations(network, dtype)
     if expected is None or (dtype is DType.F64 and "GELU" in str(network.builder).upper()):
@@ -73,12 +71,10 @@ def judge(seed: int, path: Path) -> str | None:
     time = 0 if network.lengths is None else network.batch
     options = CompileOptions(precision=dtype, batch=network.batch, time=time)
     export_model(network.builder.model, path, network.outputs, options)
-    if not network.samples and has_scan(path):
-        return None  # ONNX Runtime runs no Scan over nothing
     packing = None
     if network.lengths is not None:
         slots = tuple(((0, n),) for n in network.lengths)
-        packing = Packing(max(network.lengths, default=0), slots)
+        packing = Packing(max(network.lengths), slots)
     for name, value in run(path, _given(network, packing, dtype.numpy)).items():
         result = name.removesuffix(".result")
         if packing is not None and result in network.with_samples:
@@ -142,11 +138,9 @@ def test_random_programs(chunk: int, tmp_path: Path) -> None:
             np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 * size, err_msg=str(seed))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[r.op.name for r in ROWS])
+@pytest.mark.parametrize("row", WRITTEN, ids=[r.op.name for r in WRITTEN])
 def test_operations_have_a_kernel_for_each_type(row: Row) -> None:
     """Values are judged by the evaluator of ONNX (tests/conformance/test_onnx_export.py)."""
-    from graphc.artifacts.onnx.model import make_model
-
     for dtype in row.dtypes:
         case = next(c for c in row.cases(dtype) if c.name != "rank 0")
         model = make_model(one_operation(row, case), ()).SerializeToString()

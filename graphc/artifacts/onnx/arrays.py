@@ -9,6 +9,7 @@ import numpy as np
 from graphc.artifacts.onnx.graph import Graph, Writer
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.dims import size_product
+from graphc.ir.elements import stored
 from graphc.ir.types import Dim, DType
 from graphc.ops import constant, contraction, movement, reduction
 
@@ -22,7 +23,7 @@ def _constant(g: Graph, op: Operation) -> None:
         g.hold(result, g.number(p.value[0], p.type.dtype), ())
     else:
         shape = [d for d in p.type.dims if isinstance(d, int)]
-        g.hold(result, g.file.array(np.array(p.value, p.type.dtype.numpy).reshape(shape)))
+        g.hold(result, g.array(stored(p.value, p.type.dtype).reshape(shape)))
 
 
 def _iota(g: Graph, op: Operation) -> None:

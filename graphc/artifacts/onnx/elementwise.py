@@ -13,9 +13,9 @@ import numpy as np
 from graphc.artifacts.onnx.graph import Graph
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.types import DType
+from graphc.ops import bits, random
 from graphc.ops import elementwise as e
 from graphc.ops import functions as f
-from graphc.ops import random
 from graphc.ops.constant import EXTENT
 
 Formula = Callable[..., str]
@@ -124,6 +124,39 @@ def _gelu(g: Graph, op: Operation, x: str) -> str:
     )
 
 
+# --- bits ------------------------------------------------------------------------------------
+
+
+def _left_shift(g: Graph, op: Operation, x: str, y: str) -> str:
+    """ONNX shifts unsigned numbers, whose bits are the same; 0 for a count outside of them."""
+    moved = _shifted(g, op, x, y, "LEFT")
+    return g.node("Where", _counts(g, op, y), moved, g.number(0, _dtype(op)))
+
+
+def _right_shift(g: Graph, op: Operation, x: str, y: str) -> str:
+    """Of a negative number the bits that it does not have are moved: zeros come in for its sign."""
+    zero, minus = (g.number(n, _dtype(op)) for n in (0, -1))
+    is_below = g.node("Less", x, zero)
+    positive = g.node("Where", is_below, g.node("BitwiseNot", x), x)
+    moved = _shifted(g, op, positive, y, "RIGHT")
+    moved = g.node("Where", is_below, g.node("BitwiseNot", moved), moved)
+    beyond = g.node("Where", is_below, minus, zero)
+    return g.node("Where", _counts(g, op, y), moved, beyond)
+
+
+def _counts(g: Graph, op: Operation, y: str) -> str:
+    """Whether a count is one of the type's bits."""
+    least, limit = (g.number(n, _dtype(op)) for n in (0, 8 * _dtype(op).itemsize))
+    return g.node("And", g.node("GreaterOrEqual", y, least), g.node("Less", y, limit))
+
+
+def _shifted(g: Graph, op: Operation, x: str, y: str, direction: str) -> str:
+    """In u64, of which the lower half is what i32 has."""
+    safe = g.node("Where", _counts(g, op, y), y, g.number(0, _dtype(op)))
+    wide = [g.node("Cast", v, to="u64") for v in (x, safe)]
+    return g.cast(g.node("BitShift", *wide, direction=direction), _dtype(op))
+
+
 # --- other types -----------------------------------------------------------------------------
 
 
@@ -131,10 +164,10 @@ def _cast(g: Graph, op: Operation, x: str) -> str:
     """From a float to an integer the nearest one that there is, 0 for nan."""
     source, target = op.operands[0].tensor.dtype, op.result.tensor.dtype
     is_size = op.operands[0].op is not None and op.operands[0].op.opdef is EXTENT
-    if not source.is_float or target not in (DType.I32, DType.I64) or is_size:
+    if not source.is_float or target.is_float or target is DType.I1 or is_size:
         return g.cast(x, target)
     info = np.iinfo(target.numpy)
-    over, under = (g.number(n, source) for n in (-float(info.min), float(info.min)))
+    over, under = (g.number(n, source) for n in (float(info.max) + 1, float(info.min)))
     inside = g.node("And", g.node("Less", x, over), g.node("Greater", x, under))
     whole = g.cast(g.node("Where", inside, x, g.number(0.0, source)), target)
     least, most = (g.number(n, target) for n in (info.min, info.max))
@@ -153,10 +186,10 @@ def _random_uniform(g: Graph, _op: Operation, counter: str, key: str) -> str:
     lower half.
     """
 
-    def bits(value: int) -> str:
+    def word(value: int) -> str:
         return g.file.array(np.array(value, np.uint64))
 
-    mask, half = bits(0xFFFFFFFF), bits(32)
+    mask, half = word(0xFFFFFFFF), word(32)
 
     def unsigned(x: str) -> str:
         return g.node("Cast", x, to="u64")
@@ -165,14 +198,14 @@ def _random_uniform(g: Graph, _op: Operation, counter: str, key: str) -> str:
     low = g.node("BitwiseAnd", counter, mask)
     high = g.node("BitShift", counter, half, direction="RIGHT")
     multiplier = g.file.array(np.array(random.MULTIPLIER, np.int64))
-    step = bits(random.KEY_STEP)
+    step = word(random.KEY_STEP)
     for _ in range(random.ROUNDS):
         product = unsigned(g.node("Mul", g.cast(low, DType.I64), multiplier))
         upper = g.node("BitShift", product, half, direction="RIGHT")
         low = g.node("BitwiseXor", g.node("BitwiseXor", upper, key), high)
         high = g.node("BitwiseAnd", product, mask)
         key = g.node("BitwiseAnd", g.node("Add", key, step), mask)
-    shift = bits(32 - random.UNIT_BITS)
+    shift = word(32 - random.UNIT_BITS)
     upper = g.node("BitShift", high, shift, direction="RIGHT")
     unit = g.number(2.0**-random.UNIT_BITS, DType.F32)
     return g.node("Mul", g.cast(g.cast(upper, DType.I64), DType.F32), unit)
@@ -216,5 +249,12 @@ FORMULAS: Mapping[OpDef, Formula] = {
     f.ELU: _elu,
     f.SOFTPLUS: _softplus,
     f.GELU: _gelu,
+    f.ARCTAN: _plain("Atan"),
+    bits.BITWISE_AND: _plain("BitwiseAnd"),
+    bits.BITWISE_OR: _plain("BitwiseOr"),
+    bits.BITWISE_XOR: _plain("BitwiseXor"),
+    bits.BITWISE_NOT: _plain("BitwiseNot"),
+    bits.LEFT_SHIFT: _left_shift,
+    bits.RIGHT_SHIFT: _right_shift,
     random.RANDOM_UNIFORM: _random_uniform,
 }

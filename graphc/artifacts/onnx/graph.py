@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphc.ir.core import Operation, Value
+from graphc.ir.elements import DTYPES, as_numbers, converted
 from graphc.ir.types import Dim, DType, Symbol
 from graphc.support.diagnostics import InternalError
 
@@ -170,8 +171,13 @@ class Graph:
 
     def number(self, value: float, dtype: DType) -> str:
         """One number, without axes."""
-        with np.errstate(over="ignore"):
-            return self.file.array(np.array(value, dtype.numpy))
+        return self.array(np.asarray(converted(np.array(value), dtype)))
+
+    def array(self, value: Array) -> str:
+        """A constant. numpy has no bf16: that is made of f32."""
+        if DTYPES.get(value.dtype) is DType.BF16:
+            return self.node("Cast", self.file.array(as_numbers(value)), to=DType.BF16.value)
+        return self.file.array(value)
 
     def sizes(self, dims: Sequence[Dim]) -> str:
         """A vector of sizes, i64."""
@@ -201,7 +207,7 @@ class Graph:
         if held.dims != dims:
             known = [d for d in dims if isinstance(d, int)]
             if 0 in dims and len(known) == len(dims):  # ONNX Runtime leaves such an Expand out
-                name = self.file.array(np.zeros(known, value.tensor.dtype.numpy))
+                name = self.array(np.zeros(known, value.tensor.dtype.numpy))
             else:
                 name = self.node("Expand", held.name, self.sizes(dims))
             held = Held(name, dims)

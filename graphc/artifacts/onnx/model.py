@@ -38,10 +38,16 @@ ELEMENT_TYPES = {
     "i32": "INT32",
     "i64": "INT64",
     "i1": "BOOL",
-    "u64": "UINT64",
+    "f16": "FLOAT16",
     "bf16": "BFLOAT16",
+    "i8": "INT8",
+    "i16": "INT16",
+    "u8": "UINT8",
+    "u16": "UINT16",
+    "u32": "UINT32",
+    "u64": "UINT64",
 }
-"""What ONNX calls element types: those of the IR, and those that formulas go through."""
+"""What ONNX calls the element types."""
 
 LENGTHS = "lengths"
 

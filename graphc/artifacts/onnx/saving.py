@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from graphc.artifacts.onnx.model import ELEMENT_TYPES
+from graphc.ir.elements import DTYPES
 from graphc.support.diagnostics import fail
 from graphc.support.files import staged
 from graphc.support.onnx_package import onnx_package
@@ -48,7 +50,7 @@ def write_model(
     for name, array in arrays.items():
         tensor = model.graph.initializer.add()
         tensor.name = name
-        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        tensor.data_type = onnx.TensorProto.DataType.Value(ELEMENT_TYPES[DTYPES[array.dtype].value])
         tensor.dims.extend(array.shape)
         if beside is None:
             tensor.raw_data = _little_endian(array).tobytes()

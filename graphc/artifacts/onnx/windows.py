@@ -8,65 +8,91 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from graphc.artifacts.onnx.graph import Graph, Writer
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.dims import size_product
-from graphc.ir.types import Dim, DType
-from graphc.ops import convolution, patches, pooling
+from graphc.ir.types import Dim, DType, TensorType, fixed_size
+from graphc.ops import convolution, depthwise, patches, pooling
 from graphc.ops.convolution import ConvShape, conv_shape
 
 # --- windows by place ----------------------------------------------------------------------------
 
 
-def _places(g: Graph, positions: Dim, size: int, stride: int) -> str:
+def _places(g: Graph, positions: Dim, size: int, stride: int, dilation: int = 1) -> str:
     """[positions, size]: where the elements of each window lie along its axis, i64."""
     if isinstance(positions, int):
-        found = np.arange(positions)[:, None] * stride + np.arange(size)
+        found = np.arange(positions)[:, None] * stride + np.arange(size) * dilation
         return g.file.array(found.astype(np.int64))
     first = g.node("Mul", g.positions(positions), g.number(stride, DType.I64))
     first = g.reshape(first, [positions, 1])
-    return g.node("Add", first, g.positions(size))
+    within = g.file.array(np.arange(size, dtype=np.int64) * dilation)
+    return g.node("Add", first, within)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """Windows over neighbouring axes from `axis` on, `positions` of them along each."""
+
+    axis: int
+    positions: Sequence[Dim]
+    sizes: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+
+    def places(self, g: Graph, i: int) -> str:
+        return _places(g, self.positions[i], self.sizes[i], self.strides[i], self.dilations[i])
+
+
+def _windows(g: Graph, x: str, rank: int, walk: _Walk) -> str:
+    """[.., E.., ..] of that rank as [.., P.., S.., ..]."""
+    count = len(walk.sizes)
+    paired = [walk.axis + 2 * i for i in range(count)]  # each axis becomes two
+    for i, axis in enumerate(paired):
+        x = g.node("Gather", x, walk.places(g, i), axis=axis)
+    order = [*range(walk.axis), *paired, *(a + 1 for a in paired)]
+    return g.transpose(x, [*order, *range(len(order), rank + count)])
+
+
+def _overlapped(g: Graph, y: str, type: TensorType, walk: _Walk, extents: Sequence[Dim]) -> str:
+    """[.., P.., S.., ..] added into [.., E.., ..].
+
+    One walked axis after the other, the last one first: windows lie along the first axis while
+    they are added.
+    """
+    dims = list(type.dims)
+    for i in reversed(range(len(extents))):
+        positions, sizes = walk.axis + i, walk.axis + len(extents) + i
+        rest = [a for a in range(len(dims)) if a not in (positions, sizes)]
+        kept, count = [dims[a] for a in rest], size_product([dims[positions], dims[sizes]])
+        rows = g.reshape(g.transpose(y, [positions, sizes, *rest]), [count, *kept])
+        zeros = g.full(g.number(0, type.dtype), [extents[i], *kept])
+        index = g.reshape(walk.places(g, i), [count, 1])
+        added = g.node("ScatterND", zeros, index, rows, reduction="add")
+        order = [*range(1, positions + 1), 0, *range(positions + 1, len(kept) + 1)]
+        y = g.transpose(added, order)  # the extent takes the place of the positions
+        dims = [*kept[:positions], extents[i], *kept[positions:]]
+    return y
 
 
 def _patches(g: Graph, op: Operation) -> None:
-    p, dims = op.params_as(patches.PatchesParams), op.result.tensor.dims
-    count, made = len(p.sizes), g.whole(op.operands[0])
-    for i, (size, stride) in enumerate(zip(p.sizes, p.strides, strict=True)):
-        axis = p.axis + 2 * i  # each axis before it has become two
-        places = _places(g, dims[p.axis + i], size, stride)
-        made = g.node("Gather", made, places, axis=axis)
-    paired = [p.axis + 2 * i for i in range(count)]
-    order = [*range(p.axis), *paired, *(a + 1 for a in paired)]
-    g.hold(op.result, g.transpose(made, [*order, *range(len(order), len(dims))]))
+    p, (x,) = op.params_as(patches.PatchesParams), op.operands
+    count = len(p.sizes)
+    positions = op.result.tensor.dims[p.axis : p.axis + count]
+    walk = _Walk(p.axis, positions, p.sizes, p.strides, (1,) * count)
+    g.hold(op.result, _windows(g, g.whole(x), x.tensor.rank, walk))
 
 
 def _overlap_add(g: Graph, op: Operation) -> None:
-    """One walked axis after the other, the last one first: windows lie along the first axis while
-    they are added."""
-    p, dims = op.params_as(patches.OverlapAddParams), list(op.operands[0].tensor.dims)
-    made, dtype = g.whole(op.operands[0]), op.operands[0].tensor.dtype
-    for i in reversed(range(len(p.extents))):
-        places_axis, size_axis = p.axis + i, p.axis + len(p.extents)
-        size_axis += i
-        positions, size = dims[places_axis], dims[size_axis]
-        assert isinstance(size, int)
-        rest = [a for a in range(len(dims)) if a not in (places_axis, size_axis)]
-        kept = [dims[a] for a in rest]
-        rows = g.transpose(made, [places_axis, size_axis, *rest])
-        rows = g.reshape(rows, [size_product([positions, size]), *kept])
-        index = _places(g, positions, size, p.strides[i])
-        index = g.reshape(index, [size_product([positions, size]), 1])
-        zeros = g.full(g.number(0, dtype), [p.extents[i], *kept])
-        added = g.node("ScatterND", zeros, index, rows, reduction="add")
-        # the extent takes the place of the positions
-        made = g.transpose(
-            added, [*range(1, places_axis + 1), 0, *range(places_axis + 1, len(rest) + 1)]
-        )
-        dims = [*kept[:places_axis], p.extents[i], *kept[places_axis:]]
-    g.hold(op.result, made)
+    p, (y,) = op.params_as(patches.OverlapAddParams), op.operands
+    count = len(p.extents)
+    inner = y.tensor.dims[p.axis : p.axis + 2 * count]
+    sizes = [fixed_size(d) for d in inner[count:]]
+    walk = _Walk(p.axis, inner[:count], sizes, p.strides, (1,) * count)
+    g.hold(op.result, _overlapped(g, g.whole(y), y.tensor, walk, p.extents))
 
 
 # --- convolutions --------------------------------------------------------------------------------
@@ -161,7 +187,83 @@ def _pool(g: Graph, op: Operation) -> None:
     g.hold(op.result, _channels_last(g, made, walked, op.result.tensor.dims))
 
 
+# --- depthwise convolutions ----------------------------------------------------------------------
+
+
+def _depthwise(g: Graph, op: Operation) -> None:
+    """A convolution in groups of one channel; of f64, which ONNX Runtime has none of, a sum."""
+    p, (x, w) = op.params_as(depthwise.DepthwiseParams), op.operands
+    shape = depthwise.depthwise_shape(p, [x.tensor, w.tensor])
+    walked = len(shape.sizes)
+    if x.tensor.dtype is DType.F64 or not shape.channels:
+        found = _padded_windows(g, op, shape, p.high)
+        made = g.node("ReduceSum", g.node("Mul", found, g.whole(w)), _inner(g, p.axis, walked))
+        g.hold(op.result, g.reshape(made, shape.results))
+        return
+    weights = g.reshape(g.whole(w), [*shape.sizes, 1, shape.channels])
+    made = g.node(
+        "Conv",
+        _channels_first(g, g.whole(x), shape.lead, shape.extents, shape.channels),
+        g.transpose(weights, [walked + 1, walked, *range(walked)]),
+        group=shape.channels,
+        kernel_shape=list(shape.sizes),
+        strides=list(shape.strides),
+        dilations=list(shape.dilations),
+        pads=[*p.low, *p.high],
+    )
+    g.hold(op.result, _channels_last(g, made, walked, shape.results))
+
+
+def _depthwise_data_grad(g: Graph, op: Operation) -> None:
+    """Each element times the kernel, put where its window lies; the border is cut off."""
+    p, (y, w) = op.params_as(depthwise.DepthwiseDataGradParams), op.operands
+    shape = depthwise.depthwise_shape(p, [y.tensor, w.tensor])
+    walked = len(shape.sizes)
+    spread = g.reshape(g.whole(y), [*shape.lead, *shape.places, *[1] * walked, shape.channels])
+    products = g.node("Mul", spread, g.whole(w))
+    dims = (*shape.lead, *shape.places, *shape.sizes, shape.channels)
+    walk = _Walk(p.axis, shape.places, shape.sizes, shape.strides, shape.dilations)
+    whole = [sum(n) for n in zip(shape.extents, p.low, p.high, strict=True)]
+    made = _overlapped(g, products, TensorType(dims, y.tensor.dtype), walk, whole)
+    for i, (low, extent) in enumerate(zip(p.low, shape.extents, strict=True)):
+        if whole[i] != extent:
+            made = g.cut(made, p.axis + i, low, low + extent)
+    g.hold(op.result, made)
+
+
+def _depthwise_weight_grad(g: Graph, op: Operation) -> None:
+    """Of every window its elements times the one that it made, added up."""
+    p, (x, y) = op.params_as(depthwise.DepthwiseWeightGradParams), op.operands
+    shape = depthwise.depthwise_shape(p, [x.tensor, y.tensor])
+    walked = len(shape.sizes)
+    spread = g.reshape(g.whole(y), [*shape.lead, *shape.places, *[1] * walked, shape.channels])
+    products = g.node("Mul", _padded_windows(g, op, shape, p.high), spread)
+    made = g.node("ReduceSum", products, g.sizes([*range(p.axis + walked)]))
+    g.hold(op.result, g.reshape(made, shape.weights))
+
+
+def _padded_windows(
+    g: Graph, op: Operation, shape: depthwise.DepthwiseShape, high: Sequence[int]
+) -> str:
+    """[.., P.., S.., C] of the first operand with zeros around it."""
+    x, before = op.operands[0], [0] * len(shape.lead)
+    made = g.whole(x)
+    if any((*shape.low, *high)):
+        ends = g.sizes([*before, *shape.low, 0, *before, *high, 0])
+        made = g.node("Pad", made, ends, g.number(0.0, x.tensor.dtype), mode="constant")
+    walk = _Walk(len(before), shape.places, shape.sizes, shape.strides, shape.dilations)
+    return _windows(g, made, x.tensor.rank, walk)
+
+
+def _inner(g: Graph, axis: int, walked: int) -> str:
+    """The axes of a window's elements."""
+    return g.sizes([*range(axis + walked, axis + 2 * walked)])
+
+
 WRITERS: Mapping[OpDef, Writer] = {
+    depthwise.DEPTHWISE: _depthwise,
+    depthwise.DEPTHWISE_DATA_GRAD: _depthwise_data_grad,
+    depthwise.DEPTHWISE_WEIGHT_GRAD: _depthwise_weight_grad,
     patches.PATCHES: _patches,
     patches.OVERLAP_ADD: _overlap_add,
     convolution.CONV: _conv,

@@ -52,7 +52,7 @@ def test_a_stack_of_layers_and_ndl_are_read_too(tmp_path: Path) -> None:
         (["-o", "out.safetensors", "--precision", "double"], "--precision goes with .onnx"),
         (["-o", "out.onnx", "--values"], "--values goes with .ndl"),
         (["-o", "out.onnx", "--dim", "N=4"], "--dim is for ONNX files"),
-        (["-o", "out.onnx", "--parameters", "in.ndl"], "--parameters is for a MODEL that is IR"),
+        (["-o", "out.onnx", "--parameters", "in.ndl"], "--parameters is for a MODEL that is"),
         (["-o", "out.safetensors", "--values"], "--values goes with .ndl"),
         (["-o", "in.ndl"], "another file than the one that is read"),
         ([], "Missing option '-o'"),
