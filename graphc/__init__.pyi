@@ -101,8 +101,8 @@ def arctan(x: Any) -> Any:
     """The angle, in radians from -pi/2 to pi/2, whose tangent is x."""
 
 def bitcast(x: Any, dtype: Any) -> Any:
-    """The numbers of another type of as many bits that have the same ones: "f32" and "i32",
-    "f64" and "i64"; numpy's `view`."""
+    """The numbers of another type of as many bits that have the same ones, numpy's `view`; not
+    of f16 and bf16."""
 
 def bitwise_and(x: Any, y: Any) -> Any:
     """The bits that both have."""

@@ -23,7 +23,7 @@ from graphc.tensor import lookup, numeric
 from graphc.tensor.caller import caller_location
 from graphc.tensor.promotion import PlainArray, element_type, named_type, number_as
 from graphc.tensor.shapes import Axes, a_shape, fixed_sizes, whole
-from graphc.tensor.stored_types import as_computed, as_stored
+from graphc.tensor.stored_types import as_computed, as_stored, bitcast_stored
 from graphc.tensor.tensor import (
     Tensor,
     absolute,
@@ -39,6 +39,7 @@ from graphc.tensor.tensor import (
     of_elements,
     power,
     reshape,
+    right_shift,
     smallest,
     total,
     transpose,
@@ -59,9 +60,9 @@ def square(x: Any) -> Any:
 
 
 def bitcast(x: Any, dtype: Any) -> Any:
-    """The numbers of another type of as many bits that have the same ones: "f32" and "i32", "f64"
-    and "i64"; numpy's `view`."""
-    return apply(lambda b, v: bits.bitcast(b, v, named_type(dtype)), x)
+    """The numbers of another type of as many bits that have the same ones, numpy's `view`; not of
+    f16 and bf16."""
+    return apply(lambda b, v: bitcast_stored(b, v, named_type(dtype)), x)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -391,5 +392,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (*_OF_ELEMENTS, *_OTHERS)},
     "abs": absolute,
     "absolute": absolute,
+    "right_shift": right_shift,
 }
 """By the names that users write behind `gc.`."""

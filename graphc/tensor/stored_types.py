@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType
+from graphc.ops.bits import BITWISE_AND, RIGHT_SHIFT, bitcast
 from graphc.ops.constant import full_like
 from graphc.ops.elementwise import (
     EQUAL,
@@ -65,3 +66,26 @@ def quotient_of_u64(b: IRBuilder, x: Value, y: Value) -> Value:
     fits = compare(b, GREATER_EQUAL, _turned(b, rest), _turned(b, y))
     found = add(b, near, select(b, fits, one, zero))
     return select(b, compare(b, EQUAL, y, zero), zero, found)
+
+
+def right_shift_of_u64(b: IRBuilder, x: Value, y: Value) -> Value:
+    """x 2^-y of the bits of u64: the first place without the sign that i64 would repeat."""
+    x, y = broadcast_all(b, [x, y])
+    zero, one, rest = (full_like(b, n, x) for n in (0, 1, 2**63 - 1))
+    half = b.emit_one(BITWISE_AND, b.emit_one(RIGHT_SHIFT, x, one), rest)
+    shifted = b.emit_one(RIGHT_SHIFT, half, sub(b, y, one))
+    return select(b, compare(b, EQUAL, y, zero), x, shifted)
+
+
+_SIGNED = {DType.U32: DType.I32, DType.U64: DType.I64}
+
+
+def bitcast_stored(b: IRBuilder, x: Value, dtype: DType) -> Value:
+    """The number of type `dtype` with the same bits; integers of one width convert by them."""
+    source = x.tensor.dtype
+    is_whole = not (source.is_float or dtype.is_float or DType.I1 in (source, dtype))
+    if is_whole and source.numpy.itemsize == dtype.numpy.itemsize:
+        return cast(b, x, dtype)
+    signed = cast(b, x, _SIGNED[source]) if source in _SIGNED else x
+    made = bitcast(b, signed, _SIGNED.get(dtype, dtype))
+    return cast(b, made, dtype) if dtype in _SIGNED else made

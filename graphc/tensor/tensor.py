@@ -21,6 +21,7 @@ from graphc.ir.params import NoParams
 from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import elementwise as ops
 from graphc.ops import functions
+from graphc.ops.bits import RIGHT_SHIFT
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.tensor import numeric
 from graphc.tensor.caller import caller_location
@@ -29,7 +30,12 @@ from graphc.tensor.names import in_place_of, numpy_name
 from graphc.tensor.numeric import elementwise
 from graphc.tensor.promotion import is_number, named_type
 from graphc.tensor.shapes import Axes, Shape, full_shape
-from graphc.tensor.stored_types import as_computed, as_stored, quotient_of_u64
+from graphc.tensor.stored_types import (
+    as_computed,
+    as_stored,
+    quotient_of_u64,
+    right_shift_of_u64,
+)
 from graphc.tensor.tracing import Trace, Traced, innermost
 
 Rule = Callable[..., Value]
@@ -459,6 +465,19 @@ def quotient(x: Any, y: Any) -> Any:
         rule = quotient_of_u64 if dtype is DType.U64 else elementwise(ops.DIV)
         dtype = DType.I64 if dtype is DType.I1 else dtype
         return _computed(trace, rule, [x, y], dtype)
+
+    return emit([x, y], make)
+
+
+def right_shift(x: Any, y: Any) -> Any:
+    """Bits moved to lower places, the sign's kept; 0 or -1 for a count outside of the type's bits.
+
+    z = ⌊x / 2^y⌋"""
+
+    def make(trace: Trace) -> Value:
+        dtype = trace.common([x, y])
+        rule = right_shift_of_u64 if dtype is DType.U64 else elementwise(RIGHT_SHIFT)
+        return _computed(trace, rule, [x, y], DType.I64 if dtype is DType.I1 else dtype)
 
     return emit([x, y], make)
 

@@ -193,6 +193,35 @@ def test_types_that_do_not_meet_are_named() -> None:
 
 
 @pytest.mark.parametrize("backend", JUDGED)
+def test_bits_of_integers_are_those_of_numpy(backend: str) -> None:
+    names = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift")
+    for dtype in INTEGERS:
+        x, y = numbers(dtype)
+        counts = np.arange(x.size).reshape(x.shape).astype(dtype) % (8 * dtype.itemsize + 3)
+
+        def every(x: Any, y: Any, counts: Any) -> list[Any]:
+            first = [getattr(gc, n)(x, y) for n in names[:3]]
+            return [*first, gc.bitwise_not(x), gc.left_shift(x, counts), gc.right_shift(x, counts)]
+
+        for name, got in zip(names, gc.function(every, backend=backend)(x, y, counts), strict=True):
+            operands = {"not": (x,), "shift": (x, counts)}.get(name.split("_")[1], (x, y))
+            want = getattr(np, name)(*operands)
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want, f"{name} of {dtype}")
+
+
+@pytest.mark.parametrize("backend", JUDGED)
+def test_bits_are_read_in_another_type_of_as_many(backend: str) -> None:
+    for source, target in (("u4", "f4"), ("f4", "u4"), ("u8", "f8"), ("f8", "u8"), ("u1", "i1")):
+        x = np.array([0, 1, 3, 200, 255], "u1").astype(source)
+        x = ~x if x.dtype.kind == "u" else -x
+        wanted = np.dtype(target)
+        got = gc.function(lambda x, t=wanted: gc.bitcast(x, t), backend=backend)(x)
+        np.testing.assert_array_equal(got.view("u1"), x.view("u1"), f"{source} to {target}")
+        assert got.dtype == wanted
+
+
+@pytest.mark.parametrize("backend", JUDGED)
 def test_every_type_becomes_every_other(backend: str) -> None:
     for source in DType:
         x = _of_type(source)
