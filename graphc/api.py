@@ -484,7 +484,8 @@ def _refuse_of_programs(
 ) -> None:
     """GraphcError for options of programs that are given with a network."""
     is_given = any(given is not None for given in (loss, output, labels))
-    if is_given or measure or arguments.texts(train, "train"):
+    measured = measure if isinstance(measure, Mapping) else arguments.texts(measure, "measure")
+    if is_given or measured or arguments.texts(train, "train"):
         names = "loss=, output=, labels=, train= and measure="
         raise fail("bad-option", f"{names} are for programs: a network has criteria")
 

@@ -44,16 +44,18 @@ ARENA_ALIGNMENT = 64
 def check_signature(signature: Signature, *, takes_steps: bool = False) -> None:
     """Only inputs and embedded parameters, nothing updated.
 
-    takes_steps  or a training step: arguments that are updated, and numbers
+    takes_steps  or a training step: numbers, and parameters and states that are updated
     """
     roles = ("input", *ROLES_OF_MODEL, *(("state", "hyperparameter") if takes_steps else ()))
     for argument in signature.arguments:
         if argument.role not in roles:
             message = f"an artifact takes inputs and parameters only, got {argument.role}"
             raise fail("not-supported", f"{message} `{argument.name}`")
+    inputs = {a.name for a in signature.with_role("input")}
     for result in signature.results:
-        if result.updates is not None and not takes_steps:
-            raise fail("not-supported", f"an artifact updates nothing, got `{result.updates}`")
+        if result.updates is not None and (not takes_steps or result.updates in inputs):
+            what = "no inputs" if takes_steps else "nothing"
+            raise fail("not-supported", f"an artifact updates {what}, got `{result.updates}`")
 
 
 def first_state(signature: Signature, parameters: Mapping[str, np.ndarray]) -> bytes:

@@ -27,7 +27,10 @@ from tests.support.random_networks import RandomNetwork, random_network
 ORDERS = 300
 CHUNKS = 6
 FIRST_SEED = 100_000  # other networks than those that the backends are judged by
-PASSES = ("hoist-pooling", "simplify", "fold-constants", "hoist-loops", "cse", "dce")
+PASSES = (
+    *("hoist-pooling", "simplify", "fold-constants", "hoist-loops", "cse", "dce"),
+    *("choose-layout", "merge-products"),
+)
 
 
 def expanded(network: RandomNetwork, dtype: DType) -> Module:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from graphc.backends.abi import STATUS, UNKNOWN_STATUS
+from graphc.backends.abi import STATUS, UNKNOWN_STATUS, check_signature
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm import BACKEND, engine
 from graphc.backends.llvm.artifact import emit_artifact
@@ -190,22 +190,34 @@ func @f(%w: tensor<5xf64> parameter) -> (y: tensor<5xf64>) {
     np.testing.assert_allclose(y, np.exp(w), rtol=1e-15)
 
 
+UPDATE = """
+func @f(%w: tensor<5xf32> input) -> (y: tensor<5xf32> updates %w) {
+  %y = exp %w : tensor<5xf32>
+  return %y
+}
+"""
+
+
+def with_role(role: str) -> str:
+    return NETWORK.replace("%x: tensor<Nx3xf32> input", f"%x: tensor<Nx3xf32> {role}")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        (
-            NETWORK.replace("%x: tensor<Nx3xf32> input", "%x: tensor<Nx3xf32> hyperparameter"),
-            "hyperparameter",
-        ),
-        (
-            "func @f(%w: tensor<5xf32> input) -> (y: tensor<5xf32> updates %w) {\n"
-            "  %y = exp %w : tensor<5xf32>\n  return %y\n}\n",
-            "updates nothing",
-        ),
-    ],
-    ids=["hyperparameter", "update"],
+    [(with_role("kept"), "got kept `x`"), (UPDATE, "updates no inputs, got `w`")],
+    ids=["kept", "update"],
 )
 def test_what_an_artifact_cannot_hold_is_reported(text: str, message: str) -> None:
     function, signature = planned(text)
     with pytest.raises(GraphcError, match=message):
         emit_artifact(function, signature, host_target(), request())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(with_role("hyperparameter"), "got hyperparameter `x`"), (UPDATE, "updates nothing")],
+    ids=["hyperparameter", "update"],
+)
+def test_what_takes_no_training_steps_reports_them(text: str, message: str) -> None:
+    with pytest.raises(GraphcError, match=message):
+        check_signature(planned(text)[1])
