@@ -122,7 +122,7 @@ GROUPS = {
     "leaves": "input image_input sparse_input sparse_image_input parameter image_parameter "
     "constant",
     "products": "times transpose_times diag_times scale element_times row_element_times "
-    "column_element_times khatri_rao_product lookup_table",
+    "column_element_times column_times khatri_rao_product lookup_table",
     "element-wise": "",  # and all that stands nowhere else
     "columns": "softmax log_softmax hardmax layer_normalization top_k top_k_rows "
     "cos_distance cos_distance_with_negative_samples gmm_log_likelihood",
@@ -133,7 +133,7 @@ GROUPS = {
     "class_based_cross_entropy_with_softmax logistic crf error_prediction",
     "statistics": "mean inv_std_dev per_dim_mean_var_normalization "
     "per_dim_mean_var_de_normalization batch_normalization",
-    "time": "past_value future_value",
+    "time": "past_value future_value attention",
 }
 """Methods of `Network` by group; the functions of NDL have the same names, without underscores."""
 
