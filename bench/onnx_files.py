@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ import graphc as gc
 
 MIN_SECONDS = 0.02
 """A round repeats its call for at least so long."""
+PAUSE = 0.1
+"""Seconds before a round: ONNX Runtime's threads look for work for a while behind a call, on a core
+that graphc's would need."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,8 @@ def session(path: Path, threads: int) -> Any:
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """A call's time: the mean of a round."""
+    """A call's time: the mean of a round, which begins when the other's threads sleep."""
+    sleep(PAUSE)
     count, start = 0, perf_counter()
     while (spent := perf_counter() - start) < MIN_SECONDS or count == 0:
         call()
