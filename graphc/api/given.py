@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphc.builder import GraphBuilder
+from graphc.learn.network_training import NetworkTrainee
+from graphc.learn.trainee import Trainee
 from graphc.model.model import Model
+from graphc.model.program import Program
 from graphc.support import arguments
 from graphc.support.diagnostics import fail
 
@@ -24,29 +28,43 @@ def model_of(network: GraphBuilder | Model) -> Model:
     return network
 
 
-def objective_of(
-    loss: str | Loss | None,
-    output: str | None,
-    labels: object,
-    train: str | Sequence[str],
-    measure: Measures,
-) -> Objective:
-    """What a program is trained by. Networks import no functions of arrays."""
-    from graphc.learn.program_loss import Objective, read_measures
+@dataclass(frozen=True)
+class OfProgram:
+    """What is given with a program alone, as users give it (docs/tensor.md)."""
 
-    patterns = arguments.texts(train, "train")
-    return Objective(loss, output, labels, tuple(patterns), read_measures(measure))
+    loss: str | Loss | None
+    output: str | None
+    labels: object
+    train: str | Sequence[str]
+    measure: Measures
+
+    def objective(self) -> Objective:
+        """What a program is trained by. Networks import no functions of arrays."""
+        from graphc.learn.program_loss import Objective, read_measures
+
+        patterns = tuple(arguments.texts(self.train, "train"))
+        measures = read_measures(self.measure)
+        return Objective(self.loss, self.output, self.labels, patterns, measures)
+
+    def refuse(self) -> None:
+        """GraphcError for any of these, which came with a network."""
+        measure = self.measure
+        measured = measure if isinstance(measure, Mapping) else arguments.texts(measure, "measure")
+        is_given = any(given is not None for given in (self.loss, self.output, self.labels))
+        if is_given or measured or arguments.texts(self.train, "train"):
+            names = "loss=, output=, labels=, train= and measure="
+            raise fail("bad-option", f"{names} are for programs: a network has criteria")
 
 
-def refuse_of_programs(
-    loss: object, output: object, labels: object, train: str | Sequence[str], measure: Measures
-) -> None:
-    """GraphcError for options of programs that are given with a network."""
-    is_given = any(given is not None for given in (loss, output, labels))
-    measured = measure if isinstance(measure, Mapping) else arguments.texts(measure, "measure")
-    if is_given or measured or arguments.texts(train, "train"):
-        names = "loss=, output=, labels=, train= and measure="
-        raise fail("bad-option", f"{names} are for programs: a network has criteria")
+def trainee_of(network: GraphBuilder | Model | Program, given: OfProgram, *, time: int) -> Trainee:
+    """What the training loop trains; a program by what is given with it, a network by itself."""
+    if not isinstance(network, Program):
+        given.refuse()
+        return NetworkTrainee(model_of(network))
+    from graphc.learn.program_training import ProgramTrainee
+
+    refuse_of_networks(time=bool(time))
+    return ProgramTrainee(network, given.objective())
 
 
 def refuse_of_networks(**given: bool) -> None:

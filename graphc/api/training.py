@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from graphc.api.given import model_of, objective_of, refuse_of_networks, refuse_of_programs
+from graphc.api.given import OfProgram, model_of, refuse_of_networks, trainee_of
 from graphc.builder import GraphBuilder
 from graphc.driver.cache_key import default_cache
 from graphc.driver.options import CompileOptions, parse_arithmetic
@@ -23,14 +23,12 @@ from graphc.learn.gradient_check import (
 from graphc.learn.gradients import Gradients, compile_gradients
 from graphc.learn.learner import Learner, require_learner
 from graphc.learn.loop import run_training
-from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import DEFAULT_DROPOUT, Control, TrainingPlan, read_controls
 from graphc.learn.records import EpochRecord, Progress
 from graphc.learn.schedule import Rates, Schedule
 from graphc.learn.sgd import SGD, learner_or_sgd
 from graphc.learn.source import Data, check_source
 from graphc.learn.step import TrainingStep, compile_training_step
-from graphc.learn.trainee import Trainee
 from graphc.learn.training import Extras
 from graphc.model.model import Model
 from graphc.model.program import Program
@@ -105,6 +103,7 @@ def compile_training(
         launch=launch,
         threads=threads,
     )
+    of_program = OfProgram(loss, output, labels, train, measure)
     if isinstance(network, Program):
         from graphc.learn.program_step import compile_program_step
 
@@ -115,9 +114,9 @@ def compile_training(
             dropout=dropout != DEFAULT_DROPOUT,
             communicator=communicator is not None,
         )
-        objective = objective_of(loss, output, labels, train, measure)
+        objective = of_program.objective()
         return compile_program_step(network, objective, learner, options, batch=batch, seed=seed)
-    refuse_of_programs(loss, output, labels, train, measure)
+    of_program.refuse()
     return compile_training_step(
         model_of(network),
         learner,
@@ -248,12 +247,6 @@ def train(
                   its own and the same data, of which it takes its share of every minibatch
     """
     check_source("train", data)
-    if validation is not None:
-        check_source("validation", validation)
-    if checkpoints is not None:
-        arguments.instance(checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
-    if adaptation is not None:
-        arguments.instance(adaptation, Adaptation, "adaptation", "a gc.Adaptation")
     plan = TrainingPlan(
         learner_or_sgd(
             learner,
@@ -287,20 +280,10 @@ def train(
         launch=launch,
         threads=threads,
     )
-    if progress is None:
-        progress = Progress()
+    progress = Progress() if progress is None else progress
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    member = checked_communicator(communicator)
-    extras = Extras(validation, checkpoints, adaptation, member)
-    trainee: Trainee
-    if isinstance(network, Program):
-        from graphc.learn.program_training import ProgramTrainee
-
-        refuse_of_networks(time=bool(time))
-        trainee = ProgramTrainee(network, objective_of(loss, output, labels, train, measure))
-    else:
-        refuse_of_programs(loss, output, labels, train, measure)
-        trainee = NetworkTrainee(model_of(network))
+    extras = Extras(validation, checkpoints, adaptation, checked_communicator(communicator))
+    trainee = trainee_of(network, OfProgram(loss, output, labels, train, measure), time=time)
     return run_training(trainee, data, plan, options, progress, extras)
 
 
@@ -346,14 +329,14 @@ def evaluate(
         threads=threads,
     )
     wanted = arguments.texts(names, "names")
+    of_program = OfProgram(loss, output, labels, (), measure)
     if isinstance(network, Program):
         from graphc.learn.program_training import evaluate_program
 
         given = {"names": bool(wanted), "time": bool(time), "truncate": bool(truncate)}
         refuse_of_networks(**given, sequences=sequences != DEFAULT_SIDE_BY_SIDE)
-        objective = objective_of(loss, output, labels, (), measure)
-        return evaluate_program(network, objective, data, options).averages
-    refuse_of_programs(loss, output, labels, (), measure)
+        return evaluate_program(network, of_program.objective(), data, options).averages
+    of_program.refuse()
     return evaluate_dataset(model_of(network), data, options, wanted, truncate).averages
 
 

@@ -16,11 +16,12 @@ from graphc.learn.dataset import read_dataset
 from graphc.learn.evaluate import Evaluator
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import Validation, require_measured
-from graphc.learn.source import Data, MemorySource, ReaderSource, Source, is_reader
+from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_source, is_reader
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
 from graphc.runtime.communicator import Communicator
+from graphc.support.arguments import instance
 from graphc.support.diagnostics import fail
 
 OF_DATA = "data"
@@ -40,6 +41,14 @@ class Extras:
     checkpoints: Checkpoints | None = None
     adaptation: Adaptation | None = None
     communicator: Communicator | None = None
+
+    def __post_init__(self) -> None:
+        if self.validation is not None:
+            check_source("validation", self.validation)
+        if self.checkpoints is not None:
+            instance(self.checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
+        if self.adaptation is not None:
+            instance(self.adaptation, Adaptation, "adaptation", "a gc.Adaptation")
 
 
 @dataclass(frozen=True, eq=False)
