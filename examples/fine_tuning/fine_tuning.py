@@ -30,7 +30,8 @@ DIGITS = HERE.parent / "digits"
 GRAPHC = shutil.which("graphc", path=str(Path(sys.executable).parent)) or shutil.which("graphc")
 
 MINIBATCH = 20
-RATE, MOMENTUM = 0.2, 0.9
+RATE, LAST = 0.02, 0.001
+"""Of Adam; from the first to the second one along a cosine."""
 LOSS = "softmax_cross_entropy"
 ERROR = "classification_error"
 
@@ -50,7 +51,8 @@ def main(samples: int = 400, epochs: int = 15, out: Path = HERE / "out") -> int:
     print(f"light on dark: {percent(gc.evaluate(net, unknown, measure=ERROR)[ERROR])} wrong")
     print(f"dark on light: {percent(before)} wrong")
 
-    learner = gc.SGD(RATE, momentum=MOMENTUM)
+    updates = samples // MINIBATCH * epochs
+    learner = gc.Adam(gc.Cosine(RATE, updates, LAST))
     records = gc.train(
         net,
         tuning,
@@ -65,7 +67,7 @@ def main(samples: int = 400, epochs: int = 15, out: Path = HERE / "out") -> int:
     after = gc.evaluate(net, test, measure=ERROR)[ERROR]
     print(f"tuned in Python, {samples} digits, {epochs} epochs: {percent(after)} wrong")
 
-    state, said = train_in_c(out, tuning, epochs)
+    state, said = train_in_c(out, tuning, epochs, updates)
     print(f"tuned from C: {said[-1]}")
     is_same = all(np.array_equal(state[name], value) for name, value in net.parameters.items())
     print(f"the parameters of both are {'the same' if is_same else 'different'}, bit for bit")
@@ -112,18 +114,30 @@ def model(values: dict[str, Array]) -> onnx.ModelProto:
 # --- from C --------------------------------------------------------------------------------------
 
 
-def train_in_c(out: Path, tuning: Data, epochs: int) -> tuple[dict[str, Array], list[str]]:
+def train_in_c(
+    out: Path, tuning: Data, epochs: int, updates: int
+) -> tuple[dict[str, Array], list[str]]:
     """What a C program learns with the library of the training step, and what it prints."""
     rows = np.column_stack([tuning["x"].reshape(-1, 64), tuning["labels"].argmax(1)])
     np.savetxt(out / "tuning.txt", rows, fmt="%d")
     step = [
         *("graphc", "compile", "digits.onnx", "--dim", f"batch={MINIBATCH}", "--train"),
         *("--loss", LOSS, "--measure", ERROR),
-        *("--learning-rate", str(RATE), "--momentum", str(MOMENTUM)),
+        *("--learner", "adam", "--learning-rate", str(RATE), "--cosine", f"{updates}:{LAST}"),
         *("-o", "tune", "--emit", "so,header"),
     ]
     run(step, out)
-    program = ["cc", "-std=c11", "-O2", "-I.", str(HERE / "train.c"), "./tune.so", "-o", "train"]
+    program = [
+        "cc",
+        "-std=c11",
+        "-O2",
+        "-I.",
+        str(HERE / "train.c"),
+        "./tune.so",
+        "-lm",
+        "-o",
+        "train",
+    ]
     run([*program, "-Wl,-rpath,$ORIGIN"], out)
     said = run(["./train", "tuning.txt", str(epochs), "tuned.state"], out)
     return read_state(out / "tune.so", out / "tuned.state"), said.splitlines()

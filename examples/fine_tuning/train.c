@@ -44,17 +44,21 @@ int main(int argc, char **argv)
         return 2;
     }
     memcpy(state, tune_start(), TUNE_STATE_BYTES);
+    int64_t steps = 0; /* who goes on later needs it, and the state */
     for (int epoch = 1; epoch <= atoi(argv[2]); epoch++) {
         double total = 0, wrong = 0;
         /* Minibatches are whole ones: the numbers of the header are for those. */
         for (int first = 0; first + MINIBATCH <= samples; first += MINIBATCH) {
             float loss, error;
             int32_t code = tune_run(MINIBATCH, labels[first], pixels[first],
-                TUNE_NUM_LEARNING_RATE, TUNE_NUM_MOMENTUM, &loss, &error, state, arena);
+                tune_num_learning_rate(steps), TUNE_NUM_BETA1, TUNE_NUM_BETA2, TUNE_NUM_EPSILON,
+                TUNE_NUM_SHARE, tune_num_correction1(steps), tune_num_correction2(steps), &loss,
+                &error, state, arena);
             if (code) {
                 fprintf(stderr, "%s\n", tune_status(code));
                 return 1;
             }
+            steps++;
             total += loss;
             wrong += error;
         }

@@ -13,6 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from graphc.artifacts.numbers import (
+    OPENING,
+    Changing,
+    LearnerNumber,
+    changing_arguments,
+    function_lines,
+    number_literal,
+)
 from graphc.runtime.signature import ABI_VERSION, Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import fail
 
@@ -191,21 +199,23 @@ def run_prototype(signature: Signature, *, with_pool: bool = False) -> str:
 
 
 def header_text(
-    signature: Signature, *, info: str, numbers: Mapping[str, float] | None = None
+    signature: Signature, *, info: str, numbers: Mapping[str, LearnerNumber] | None = None
 ) -> str:
     """The header of the artifact `signature.name`; `info` is the text of its NAME_info.
 
     numbers  what a training step is given for a minibatch of as many samples as its bound says
 
-    It stands alone (`stdint.h` apart) and is accepted by C from C89 on, given a `stdint.h`, and by
-    C++. Raises GraphcError `bad-value` if the signature's name is no C identifier.
+    It stands alone (`stdint.h` apart, and `math.h` where numbers change) and is accepted by C from
+    C89 on, given a `stdint.h`, and by C++. GraphcError `bad-value` if the signature's name is no
+    C identifier.
     """
     check_name(signature.name)
+    numbers = numbers or {}
     name, upper = signature.name, signature.name.upper()
     guard = f"GRAPHC_{upper}_H"
     lines = [
         "/*",
-        *[f" * {line}".rstrip() for line in documentation(signature, info)],
+        *[f" * {line}".rstrip() for line in documentation(signature, info, numbers)],
         " */",
         f"#ifndef {guard}",
         f"#define {guard}",
@@ -215,7 +225,8 @@ def header_text(
         f"#define {upper}_ABI {ABI_VERSION}",
         *[f"#define {upper}_{_macro(d)}_BOUND {d.bound}" for d in signature.call_dims],
         f"#define {upper}_ARENA_BYTES {signature.arena_bytes}",
-        *_state_macros(signature, upper, numbers or {}),
+        *_state_macros(signature, upper, numbers),
+        *_number_functions(signature, numbers),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -254,8 +265,11 @@ def _macro(dim: Dimension) -> str:
     return re.sub(r"[^A-Z0-9_]", "_", dim.name.upper())
 
 
-def documentation(signature: Signature, info: str) -> list[str]:
+def documentation(
+    signature: Signature, info: str, numbers: Mapping[str, LearnerNumber] | None = None
+) -> list[str]:
     """What people have to know who call the functions, in lines."""
+    numbers = numbers or {}
     return [
         f"{signature.name}: a network compiled by graphc. C interface, version {ABI_VERSION}.",
         "",
@@ -265,7 +279,7 @@ def documentation(signature: Signature, info: str) -> list[str]:
         f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
         "initial value and keeps nothing between calls.",
         "",
-        *_state_documentation(signature),
+        *_state_documentation(signature, changing_arguments(numbers)),
         f"Statuses: 0 done, 1 {' or '.join(counts(signature))} is negative or above its bound"
         + "".join(f" or no multiple of {m}" for m in _multiples(signature))
         + ", "
@@ -277,7 +291,7 @@ def documentation(signature: Signature, info: str) -> list[str]:
         *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),
         "",
         "Example:",
-        *_example(signature),
+        *_example(signature, numbers),
         "",
         *_wrapped(f"Info: {comment_text(info)}", 96),
     ]
@@ -311,7 +325,9 @@ def _conduct_on_gpu(signature: Signature) -> list[str]:
     ]
 
 
-def _state_macros(signature: Signature, upper: str, numbers: Mapping[str, float]) -> list[str]:
+def _state_macros(
+    signature: Signature, upper: str, numbers: Mapping[str, LearnerNumber]
+) -> list[str]:
     """The size of the state, where its arrays begin, and numbers for a whole minibatch."""
     if not signature.state_places:
         return []
@@ -320,16 +336,24 @@ def _state_macros(signature: Signature, upper: str, numbers: Mapping[str, float]
     lines += [f"#define {n} {p}" for n, p in zip(_place_names(signature), places, strict=True)]
     names = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
     for argument, name in names:
-        value = float(numbers.get(argument.name, 0.0))
+        value = numbers.get(argument.name, 0.0)
+        if isinstance(value, Changing):
+            continue
         is_float = argument.dtype in ("f32", "f64")
-        shown = _number_literal(value) if is_float else str(int(value))
+        shown = number_literal(value) if is_float else str(int(value))
         lines.append(f"#define {upper}_{name.upper()} {shown}")
     return lines
 
 
-def _number_literal(value: float) -> str:
-    """A double in C; infinity stands for a threshold that nothing reaches."""
-    return repr(value) if math.isfinite(value) else "1.0e308"
+def _number_functions(signature: Signature, numbers: Mapping[str, LearnerNumber]) -> list[str]:
+    """Functions for the numbers that change."""
+    named = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
+    changing = [(n, numbers[a.name]) for a, n in named if a.name in numbers]
+    lines: list[str] = []
+    for name, number in changing:
+        if isinstance(number, Changing):
+            lines += ["", *function_lines(f"{signature.name}_{name}", number)]
+    return ["", *OPENING.format(signature.name.upper()).splitlines(), *lines] if lines else []
 
 
 def _place_names(signature: Signature) -> list[str]:
@@ -355,7 +379,7 @@ def _state_lines(signature: Signature) -> list[str]:
     ]
 
 
-def _state_documentation(signature: Signature) -> list[str]:
+def _state_documentation(signature: Signature, changing: Sequence[str]) -> list[str]:
     if not signature.state_places:
         return []
     bound = next((d.bound for d in signature.call_dims), 0)
@@ -370,7 +394,22 @@ def _state_documentation(signature: Signature) -> list[str]:
         ),
         "The numbers of the learner are those of this call. The macros have them for a minibatch",
         f"of {bound} samples; docs/c.md of graphc says what they are for others.",
+        *_changing_documentation(signature, changing),
         "",
+    ]
+
+
+def _changing_documentation(signature: Signature, changing: Sequence[str]) -> list[str]:
+    if not changing:
+        return []
+    said = {
+        "epoch": "Epochs are counted from 0.",
+        "steps": "steps is how many steps this state has made: keep it with the state.",
+    }
+    return [
+        f"{signature.name}_num_...({', '.join(changing)}) are those that change, for as many.",
+        *(said[name] for name in changing),
+        "These functions call pow, cos and floor of the C library: link with -lm.",
     ]
 
 
@@ -464,12 +503,12 @@ def _bits_of(port: Port) -> str:
     return f", bits of {port.source.dtype}" if port.source.dtype in ("f16", "bf16") else ""
 
 
-def _example(signature: Signature) -> list[str]:
+def _example(signature: Signature, numbers: Mapping[str, LearnerNumber]) -> list[str]:
     name, found = signature.name, ports(signature)
     arrays = [f"static {p.ctype} {p.identifier}[{_example_size(p, signature)}];" for p in found]
-    upper = name.upper()
     given = [p.identifier for p in found if p.is_input]
-    given += [f"{upper}_{n.upper()}" for n in number_names(signature)]
+    named = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
+    given += [_number_given(signature.name, n, numbers.get(a.name, 0.0)) for a, n in named]
     given += [p.identifier for p in found if not p.is_input]
     given += ["state"] if signature.state_places else []
     arguments = ", ".join([*counts(signature), *given, "arena"])
@@ -478,12 +517,20 @@ def _example(signature: Signature) -> list[str]:
         *[f"  {line}" for line in arrays],
         *_example_tables(signature, found),
         *_example_state(signature),
+        *[f"  int64_t {count} = 0;" for count in changing_arguments(numbers)],
         f"  void *arena = aligned_alloc(64, (size_t)({name}_arena_bytes() / 64 + 1) * 64);",
         f"  int32_t code = {name}_run({arguments});",
         f"  if (code != 0) puts({name}_status(code));",
         "  free(arena);",
         *(["  free(state);"] if signature.state_places else []),
     ]
+
+
+def _number_given(name: str, number: str, value: LearnerNumber) -> str:
+    """The number in a call."""
+    if isinstance(value, Changing):
+        return f"{name}_{number}({', '.join(value.arguments)})"
+    return f"{name}_{number}".upper()
 
 
 def _example_state(signature: Signature) -> list[str]:

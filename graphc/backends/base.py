@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from graphc.artifacts.numbers import LearnerNumber
 from graphc.data.plain_rows import ReadRows
 from graphc.ir.core import Function, Operation
 from graphc.ir.machine import AnyMachine
@@ -55,7 +56,7 @@ class EmitRequest:
     info: str
     target: str = "native"
     phases: Phases = field(default_factory=Phases, compare=False)
-    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
+    numbers: Mapping[str, LearnerNumber] = field(default_factory=dict[str, LearnerNumber])
 
 
 Emitter = Callable[[Function, Signature, EmitRequest], bytes]

@@ -137,8 +137,14 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+IN_PYTHON = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+"""FILE.py:NAME, a program in a Python file."""
+
+
 def refuse_overwriting(model: Path, outputs: Iterable[Path]) -> None:
     """A usage error where an output is the file of the network itself, under whatever name."""
+    if found := IN_PYTHON.fullmatch(str(model)):
+        model = Path(found["file"])
     for output in outputs:
         if output.exists() and output.samefile(model):
             raise click.UsageError(f"{output} is the network; name another file to write")

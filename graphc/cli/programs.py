@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 import traceback
 from collections.abc import Sequence
@@ -13,7 +12,13 @@ import click
 import numpy as np
 
 from graphc.cli.network import open_network
-from graphc.cli.options import FIXED_IN_IR, FIXED_IN_PROGRAM, Definitions, refuse_given
+from graphc.cli.options import (
+    FIXED_IN_IR,
+    FIXED_IN_PROGRAM,
+    IN_PYTHON,
+    Definitions,
+    refuse_given,
+)
 from graphc.driver.prepare import prepare
 from graphc.driver.program import SUFFIX, read_function
 from graphc.frontend import program_format_for
@@ -23,8 +28,6 @@ from graphc.support.diagnostics import GraphcError, fail, suggestion
 from graphc.support.source import Location, Span
 from graphc.tensor.function import ArrayFunction
 
-_IN_PYTHON = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
-
 
 class ModelPath(click.Path):
     """An existing file, or FILE.py:NAME, which stays as it is."""
@@ -32,7 +35,7 @@ class ModelPath(click.Path):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path:
-        found = _IN_PYTHON.fullmatch(str(value))
+        found = IN_PYTHON.fullmatch(str(value))
         if found is None:
             return super().convert(value, param, ctx)  # type: ignore[arg-type,return-value]
         super().convert(found["file"], param, ctx)
@@ -56,7 +59,7 @@ def open_program(
 
     A Python file is run, as `python FILE.py` runs it, but for its `__name__`.
     """
-    found = _IN_PYTHON.fullmatch(str(path))
+    found = IN_PYTHON.fullmatch(str(path))
     reader = program_format_for(path) if found is None else None
     if reader is None:
         refuse_given(("dims", "fixed"), f"is for ONNX files, got {path}")

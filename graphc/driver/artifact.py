@@ -26,6 +26,7 @@ from graphc.artifacts.header import (
     thread_symbols,
 )
 from graphc.artifacts.link import Compiler, compile_source, link_shared, require_compiler
+from graphc.artifacts.numbers import LearnerNumber
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
@@ -77,7 +78,7 @@ class Step:
 
     lower: Callable[[CompileOptions, bool], Lowered]
     values: Callable[[], Mapping[str, np.ndarray]]
-    numbers: Mapping[str, float]
+    numbers: Mapping[str, LearnerNumber]
 
 
 Source = Model | Program | Step
@@ -416,7 +417,7 @@ def prepare_emission(
     used = BACKENDS[backend]()
     options = replace(options, backend=backend, freeze=True, target=request.target)
     check_machine(options)
-    numbers: Mapping[str, float] = {}
+    numbers: Mapping[str, LearnerNumber] = {}
     if isinstance(source, Step):
         lowered, parameters = _of_step(source, options)
         numbers = source.numbers

@@ -1,7 +1,8 @@
 """Rates that change from update to update: warm-up, cosine, step decay, and what is made of them.
 
 A curve says a rate for each update, counted from 0 over the whole training; the number is that of
-`TrainingStep.steps`, so a training that goes on where another stopped goes on along its curve.
+`TrainingStep.steps`, so a training that goes on where another stopped goes on along its curve. They
+are written with `choose` and `cos`, which take updates that are not known yet: C computes them too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from graphc.learn.learner import is_number
 from graphc.learn.schedule import Rates
 from graphc.support.diagnostics import fail
+from graphc.support.formulas import Formula, choose, cos
 
 
 @runtime_checkable
@@ -45,9 +47,10 @@ class Cosine:
         _require_count(self, updates=self.updates)
 
     def at_update(self, update: int) -> float:
-        if update >= self.updates:
-            return self.end
-        share = (1 + math.cos(math.pi * update / self.updates)) / 2
+        return choose(update >= self.updates, lambda: self.end, lambda: self._before(update))
+
+    def _before(self, update: int) -> float:
+        share = (1 + cos(math.pi * update / self.updates)) / 2
         return self.end + (self.start - self.end) * share
 
 
@@ -88,8 +91,11 @@ class Warmup:
             _require_rates(self, then=self.then)
 
     def at_update(self, update: int) -> float:
-        if update >= self.updates:
-            return rate_at(self.then, update - self.updates)
+        after = update - self.updates
+        is_over = update >= self.updates
+        return choose(is_over, lambda: rate_at(self.then, after), lambda: self._before(update))
+
+    def _before(self, update: int) -> float:
         top = rate_at(self.then, 0)
         return self.start + (top - self.start) * (update / self.updates)
 
@@ -99,6 +105,8 @@ def rate_at(rate: float | Curve, update: int) -> float:
     if not isinstance(rate, Curve):
         return rate
     value = rate.at_update(update)
+    if isinstance(value, Formula):
+        return value
     if not is_number(value, 0, math.inf):
         message = f"a curve requires rates that are finite and at least 0, got {value} in update "
         raise fail("bad-value", f"{message}{update}")

@@ -40,12 +40,13 @@ RATE, SHARE, POSITIVE = Range(), Range(below=1.0), Range(open=True)
 Number = float | np.ndarray
 """A number of one call, or f64[calls] of several."""
 Update = int | range
-"""A call by how many came before it, or several calls."""
+"""A call by how many came before it, or several calls. A `Formula` stands for a number that is
+not known yet (`step_files.py`): what follows from it has the arithmetic of numbers alone."""
 
 
 def along(f: Callable[[int], float], update: Update) -> Number:
     """f of one call, or of each of several: computed alike, so that the numbers are the same."""
-    return f(update) if isinstance(update, int) else np.array([f(u) for u in update])
+    return np.array([f(u) for u in update]) if isinstance(update, range) else f(update)
 
 
 def read_number(given: Rates | None, name: str, allowed: Range) -> float | Schedule:

@@ -1,12 +1,14 @@
 """Training steps as files work with them: the function, its starting values and the numbers of the
-learner. Who calls the function keeps its memory and gives the numbers."""
+learner. Who calls the function keeps its memory, counts the steps and gives the numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
+from graphc.artifacts.numbers import Changing, LearnerNumber
 from graphc.driver.artifact import Step
 from graphc.driver.compile import Lowered, lower, lower_by
 from graphc.driver.options import CompileOptions
@@ -19,13 +21,14 @@ from graphc.learn.program_step import Trained, step_passes
 from graphc.learn.step import training_passes
 from graphc.model.model import Model
 from graphc.ops.learner_terms import NEUTRAL
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.formulas import UPDATES, Formula
 
 
 def step_of_program(trained: Trained, learner: Learner) -> Step:
     """The training step of a program, whose minibatches have as many samples as its bound says.
 
-    GraphcError `not-supported` for a learner whose numbers follow losses or updates.
+    GraphcError `not-supported` for a learner whose numbers C cannot compute.
     """
 
     def lowered(options: CompileOptions, is_for_backend: bool) -> Lowered:
@@ -45,7 +48,7 @@ def step_of_network(
 ) -> Step:
     """The training step of a network, whose minibatches have `options.batch` samples.
 
-    GraphcError `not-supported` for a learner whose numbers follow losses or updates.
+    GraphcError `not-supported` for a learner whose numbers C cannot compute.
     """
     infer(model)
 
@@ -61,10 +64,40 @@ def step_of_network(
     return Step(lowered, values, _numbers(learner, nominal))
 
 
-def _numbers(learner: Learner, nominal: int) -> dict[str, float]:
-    """Those of a call of a whole minibatch, which are the same in every such call."""
-    if follows_losses(learner) or follows_updates(learner) or learner.changes() != [0]:
-        message = "a file takes the same numbers in all whole minibatches, those of"
-        name = type(learner).__name__
-        raise fail("not-supported", f"{message} {name} with these settings change over a training")
-    return {**NEUTRAL, **learner.at(0).hyperparameters(nominal, nominal)}
+def _numbers(learner: Learner, nominal: int) -> dict[str, LearnerNumber]:
+    """Those of a call of a whole minibatch, formulas of what changes over a training."""
+    if follows_losses(learner):
+        raise _refused(learner, "follow the losses")
+    starts = learner.changes()
+    try:
+        epochs = [_numbers_at(learner.at(epoch), nominal) for epoch in starts]
+    except TypeError as error:  # something asked for the number itself
+        raise _refused(
+            learner, f"are no formula of how many updates there were: {error}"
+        ) from error
+    found: dict[str, LearnerNumber] = dict(NEUTRAL)
+    for name in epochs[0]:
+        runs = [(starts[0], epochs[0][name])]
+        for start, numbers in zip(starts[1:], epochs[1:], strict=True):
+            if numbers[name] != runs[-1][1]:
+                runs.append((start, numbers[name]))
+        first = runs[0][1]
+        if len(runs) > 1 or isinstance(first, Formula):
+            found[name] = Changing(runs, starts != [0], follows_updates(learner))
+        else:
+            found[name] = first
+    return found
+
+
+def _numbers_at(learner: Learner, nominal: int) -> dict[str, float | Formula]:
+    """Those of an epoch."""
+    update = cast("int", UPDATES)  # it has the arithmetic of a number
+    given = (nominal, nominal, update)
+    tables = getattr(learner, "tables", None) if follows_updates(learner) else None
+    numbers = tables(*given) if tables is not None else learner.hyperparameters(*given)
+    return {n: v if isinstance(v, Formula) else float(v) for n, v in numbers.items()}
+
+
+def _refused(learner: Learner, why: str) -> GraphcError:
+    message = f"a file requires numbers that C can compute, those of {type(learner).__name__} with"
+    return fail("not-supported", f"{message} these settings {why}")

@@ -66,7 +66,9 @@ def emit_artifact(
         if a.name in parameters
     ]
     parts = [
-        _comment([*documentation(signature, request.info), "", *_how_to_compile(target)]),
+        _comment(
+            [*documentation(signature, request.info, request.numbers), "", *_how_to_compile(target)]
+        ),
         OPENING,
         _target_check(target),
         module.text(),
