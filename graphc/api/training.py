@@ -104,6 +104,7 @@ def compile_training(
         threads=threads,
     )
     of_program = OfProgram(loss, output, labels, train, measure)
+    member = checked_communicator(communicator)
     if isinstance(network, Program):
         from graphc.learn.program_step import compile_program_step
 
@@ -112,10 +113,11 @@ def compile_training(
             sequences=sequences != CompileOptions.sequences,
             criterion=criterion is not None,
             dropout=dropout != DEFAULT_DROPOUT,
-            communicator=communicator is not None,
         )
         objective = of_program.objective()
-        return compile_program_step(network, objective, learner, options, batch=batch, seed=seed)
+        return compile_program_step(
+            network, objective, learner, options, batch=batch, seed=seed, communicator=member
+        )
     of_program.refuse()
     return compile_training_step(
         model_of(network),
@@ -124,7 +126,7 @@ def compile_training(
         criterion=criterion,
         dropout=dropout,
         seed=seed,
-        communicator=checked_communicator(communicator),
+        communicator=member,
     )
 
 

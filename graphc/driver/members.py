@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.backends.signature import make_signature
-from graphc.driver.compile import all_passes, compile_kept, lower_by, run_passes
+from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_operations
@@ -35,7 +35,13 @@ def compile_for_members(
 ) -> tuple[CompiledFunction, Signature]:
     """What `passes` make of a network, an `all_reduce` in it done by the communicator."""
     infer(model)
-    lowered = lower_by(model, passes, options)
+    return function_for_members(communicator, lower_by(model, passes, options), options)
+
+
+def function_for_members(
+    communicator: Communicator, lowered: Lowered, options: CompileOptions
+) -> tuple[CompiledFunction, Signature]:
+    """The same of tensor operations, of a network or a program."""
     before, after = (_half(half, options) for half in cut(lowered.module, lowered.function))
     return MemberFunction(lowered.signature, before, after, communicator), lowered.signature
 

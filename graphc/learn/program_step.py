@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.backends.base import CompiledFunction
 from graphc.driver import pipelines
 from graphc.driver.compile import all_passes
+from graphc.driver.members import function_for_members
 from graphc.driver.options import CompileOptions
-from graphc.driver.program import compile_program
+from graphc.driver.program import compile_program, lower_program
 from graphc.ir.types import DType, Symbol
 from graphc.learn.learner import Learner
 from graphc.learn.program_loss import (
@@ -23,6 +24,7 @@ from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
 from graphc.passes.manager import Pass
+from graphc.runtime.communicator import Communicator
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import thread_count
@@ -59,15 +61,20 @@ def compile_program_step(
     *,
     batch: int | None = None,
     seed: int = 0,
+    communicator: Communicator | None = None,
 ) -> TrainingStep:
     """A step that minimises the program's loss; `step(x=…, labels=…)["loss"]` is its sum.
 
     batch  bound on the samples of a call, and the nominal minibatch; None: the bound of their dim
     seed   of the learner's noise
+    communicator  this member of those who train together, each with a part of every minibatch
 
     The program's own arrays are updated. A call beyond a bound compiles again. Raises GraphcError.
     """
-    return compile_step(Trained.of(program, objective), learner, options, batch=batch, seed=seed)
+    trained = Trained.of(program, objective)
+    return compile_step(
+        trained, learner, options, batch=batch, seed=seed, communicator=communicator
+    )
 
 
 def compile_step(
@@ -77,6 +84,7 @@ def compile_step(
     *,
     batch: int | None = None,
     seed: int = 0,
+    communicator: Communicator | None = None,
 ) -> TrainingStep:
     """The same, of a program that has its loss."""
     held = trained.program
@@ -85,16 +93,30 @@ def compile_step(
     is_open = isinstance(samples, Symbol)
     if is_open and batch is not None:
         held, samples = held.with_bounds({samples.name: batch}), batch
-    passes = step_passes(trained, learner, options, checked_seed(seed))
+    members = 1 if communicator is None else communicator.size
+    is_cut = communicator is not None and members > 1
+    passes = step_passes(
+        trained, learner, options, checked_seed(seed), members=members, only_tensors=is_cut
+    )
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
-        return compile_program(held.with_bounds(bounds), passes, options)
+        wider = held.with_bounds(bounds)
+        if communicator is None or not is_cut:
+            return compile_program(wider, passes, options)
+        return function_for_members(communicator, lower_program(wider, options, passes), options)
 
     executable = Executable(
         *compiled({}), held.values, recompile=compiled, threads=thread_count(options.threads)
     )
     nominal = samples.bound if isinstance(samples, Symbol) else samples
-    return TrainingStep(executable, learner, nominal, LOSS, fixed_samples=0 if is_open else nominal)
+    return TrainingStep(
+        executable,
+        learner,
+        nominal * members,
+        LOSS,
+        communicator=communicator,
+        fixed_samples=0 if is_open else nominal,
+    )
 
 
 def step_passes(
@@ -103,12 +125,14 @@ def step_passes(
     options: CompileOptions,
     seed: int,
     *,
+    members: int = 1,
     only_tensors: bool = False,
 ) -> list[Pass]:
-    """What makes a training step of it, for `options.backend` or as tensor operations."""
+    """What makes a training step of it for one of so many members, for `options.backend` or as
+    tensor operations."""
     arguments = [trained.program.find(name) for name in trained.parameters]
     types = [a.tensor for a in arguments if a is not None]
-    update = update_pass(learner, lambda: types, seed)
+    update = replace(update_pass(learner, lambda: types, seed), members=members)
     made = pipelines.array_training(
         LOSS, trained.parameters, update, options.recompute, options.contraction
     )

@@ -93,10 +93,13 @@ class ProgramTrainee:
     def step(
         self, plan: TrainingPlan, options: CompileOptions, communicator: Communicator | None
     ) -> TrainingStep:
-        if communicator is not None:
-            raise fail("not-supported", "members train networks together, got a program")
         made = compile_step(
-            self._trained, plan.learner, options, batch=options.batch, seed=plan.seed
+            self._trained,
+            plan.learner,
+            options,
+            batch=options.batch,
+            seed=plan.seed,
+            communicator=communicator,
         )
         is_open = isinstance(sample_dim(self.program), Symbol)
         require_samples(made.signature, "training by epochs", is_fixed=not is_open)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -184,6 +185,54 @@ def test_controls_and_patterns_are_those_of_networks() -> None:
     assert not net.parameters["b"].any()
 
 
+@pytest.mark.parametrize("backend", JUDGED)
+def test_members_train_a_program_as_one_does(backend: str) -> None:
+    """Each with its part of a minibatch, none of the last one; all have the same bits."""
+    given = data(7, 6, 6, 1)
+    cuts = (slice(0, 3), slice(3, 7)), (slice(0, 1), slice(1, 1))
+    learner = gc.Adam(0.1, clip=gc.ClipGlobalNorm(0.5))
+    options: dict[str, Any] = {"learner": learner, "backend": backend, **MEASURED}
+
+    def part(member: int) -> tuple[gc.Program, list[Any]]:
+        net = images()
+        step = gc.compile_training(net, communicator=members[member], batch=4, **options)
+        step.nominal = 7
+        made = [step(**{n: a[p[member]] for n, a in given.items()}) for p in cuts]
+        return net, [{n: float(v) for n, v in m.items()} for m in made]
+
+    members = gc.thread_members(2, 60.0)
+    with ThreadPoolExecutor(2) as pool:
+        (one, said), (other, also) = pool.map(part, range(2))
+    assert equal(one, other) and said == also
+    alone = images(7)
+    step = gc.compile_training(alone, batch=7, **options)
+    for p, found in zip((slice(0, 7), slice(0, 1)), said, strict=True):
+        wanted = step(**{n: a[p] for n, a in given.items()})
+        for name, value in found.items():
+            assert value == pytest.approx(float(wanted[name]), rel=1e-9)
+    for name, value in alone.parameters.items():
+        np.testing.assert_allclose(one.parameters[name], value, 1e-8, 1e-10)
+
+
+def test_a_whole_training_by_members_is_that_of_one() -> None:
+    given, alone, members = data(11, 4), rows(), gc.thread_members(2, 60.0)
+    options: dict[str, Any] = {"learning_rate": 0.3, "epochs": 2, "minibatch": 5, **MEASURED}
+    records = gc.train(alone, given, validation=given, **options)
+
+    def member(number: int) -> tuple[gc.Program, Any]:
+        net = rows()
+        made = gc.train(net, given, validation=given, communicator=members[number], **options)
+        return net, made
+
+    with ThreadPoolExecutor(2) as pool:
+        (one, said), (other, _) = pool.map(member, range(2))
+    assert equal(one, other)
+    for mine, wanted in zip(said, records, strict=True):
+        assert mine.samples == wanted.samples == 11
+        assert mine.criterion == pytest.approx(wanted.criterion, rel=1e-9)
+        assert mine.validation.evaluations == wanted.validation.evaluations
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "measure": ({"measure": "clasification_error"}, "did you mean `classification_error`"),
     "measure type": ({"measure": {"e": 3}}, "a name or a function of output and labels"),
@@ -194,7 +243,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "time": ({"time": 3}, "time= is for networks"),
     "criterion": ({"criterion": "e"}, "a program has a loss"),
     "adaptation": ({"adaptation": gc.Adaptation("z", 0.5)}, "adaptation: for networks"),
-    "members": ({"communicator": gc.thread_members(1)[0]}, "members train networks"),
     "node": ({"control": gc.KeepBest(node="Err")}, "Err"),
 }
 
