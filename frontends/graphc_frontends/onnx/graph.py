@@ -19,7 +19,7 @@ from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
-from graphc_frontends.onnx.operators import NEVER, NEWEST_OPSET, Handler, handler_of
+from graphc_frontends.onnx.operators import COUNTED, NEVER, NEWEST_OPSET, Handler, handler_of
 from graphc_frontends.onnx.reading import onnx_package
 from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 
@@ -82,6 +82,14 @@ class Context:
         """Whether something can read that output."""
         return output < len(self.node.output) and bool(self.node.output[output])
 
+    def count_name(self, axis: int) -> str:
+        """What an axis of the first output is called whose size values decide."""
+        return f"{self.node.output[0]}.{axis}"
+
+    def count(self, axis: int) -> int | None:
+        """The size that was given for it."""
+        return self.reader.sizes.get(self.count_name(axis))
+
     @property
     def opset(self) -> int:
         """The version of the default domain."""
@@ -118,11 +126,15 @@ class Body:
 
 @dataclass
 class Reader:
-    """Reads one model into the program that `builder` makes."""
+    """Reads one model into the program that `builder` makes.
+
+    sizes  of dims in every call, by name; of results too whose size values decide
+    """
 
     model: ModelProto
     builder: ProgramBuilder
     listing: Listing
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
         self.onnx = onnx_package()
@@ -156,6 +168,14 @@ class Reader:
         message = f"{self.listing.file} has operators that are not known here: {', '.join(listed)}"
         reasons = [f"{name}: {why}" for name, why in NEVER.items() if name in missing]
         raise fail("unknown-op", message, notes=[Note(reason) for reason in reasons])
+
+    def counts(self) -> list[str]:
+        """The names of sizes that values decide."""
+        return [
+            f"{node.output[0]}.{COUNTED[node.op_type]}"
+            for node in _nodes(self.model.graph.node)
+            if node.op_type in COUNTED and node.domain in DEFAULT_DOMAINS
+        ]
 
     def _meaning(self, node: NodeProto, opsets: Mapping[str, int]) -> Handler | Function | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
@@ -348,6 +368,8 @@ class Reader:
             f"{need.what} of {operator} has to be known when the model is compiled and is computed "
             f"from {listed}: give a value, `--fix {names[0]}=…` or values={{{names[0]!r}: …}}"
         )
+        if need.count:
+            message += f"; or the size of the result, `--dim {need.count}=…!`"
         return mistake("input", message)
 
 

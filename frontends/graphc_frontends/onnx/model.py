@@ -75,7 +75,7 @@ def program_of(
 ) -> Program:
     """The program of a model's message; `file` is what errors call it."""
     builder = ProgramBuilder()
-    reader = Reader(model, builder, Listing(file, model.graph))
+    reader = Reader(model, builder, Listing(file, model.graph), sizes)
     reader.check_operators()
     scope = Scope(opsets_of(model.opset_import))
     _Inputs(reader, file, bounds, sizes, values).declare(scope)
@@ -124,7 +124,7 @@ class _Inputs:
                 scope.values[given.name] = self._fixed(given.type, self._values[given.name])
             else:
                 scope.values[given.name] = self._input(given.name, given.type)
-        self._check_names("sizes", [*self._sizes], [*self._dims])
+        self._check_names("sizes", [*self._sizes], [*self._dims, *self._reader.counts()])
         self._check_names("bounds", [*self._bounds], [*self._dims])
         if self._unbounded:
             listed = ", ".join(f"`{name}`" for name in self._unbounded)

@@ -19,18 +19,16 @@ NEWEST_OPSET = 28
 """The newest version of the default operator set that the handlers were written for."""
 
 NEVER = {
-    "NonMaxSuppression": "values decide how many boxes there are",
     "ImageDecoder": "files of pictures are not read",
     **dict.fromkeys(
         ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"),
         "texts are not computed with",
     ),
-    **dict.fromkeys(
-        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"),
-        "its numbers cannot be repeated",
-    ),
 }
 """Operators of the default domain without a handler, and why."""
+
+COUNTED = {"NonMaxSuppression": 0, "NonZero": 1}
+"""Operators whose result has an axis, the number, of a size that values decide."""
 
 CONTEXT = "context"
 """The keyword by which a handler asks for the node that it is called for."""

@@ -34,12 +34,16 @@ class Weight(Tensor):
 
 
 class NeedsValue(Exception):
-    """A handler has to know a value that only calls give."""
+    """A handler has to know a value that only calls give.
 
-    def __init__(self, value: Tensor, what: str) -> None:
+    count  the name of a size that could be given in its place
+    """
+
+    def __init__(self, value: Tensor, what: str, count: str = "") -> None:
         super().__init__(what)
         self.value = value
         self.what = what
+        self.count = count
 
 
 def mistake(slug: str, message: str) -> GraphcError:
@@ -58,12 +62,12 @@ def is_known(value: object) -> TypeGuard[Known]:
     return isinstance(value, np.ndarray)
 
 
-def known(value: object, what: str) -> Known:
+def known(value: object, what: str, count: str = "") -> Known:
     """The array of a value that has to be known; `what` it is, for the message."""
     if isinstance(value, Weight):
         return value.array
     if isinstance(value, Tensor):
-        raise NeedsValue(value, what)
+        raise NeedsValue(value, what, count)
     if is_known(value):
         return value
     raise mistake("argument-type", f"{what} requires an array")
