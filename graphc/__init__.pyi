@@ -269,6 +269,9 @@ def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
 def power(x: Any, exponent: Any) -> Any:
     """x to a power; whole constant exponents are products, 0.5 is a square root."""
 
+def random_uniform(shape: Any, step: Any, *, seed: int = 0, stream: int = 0) -> Any:
+    """f32 numbers k / 2^24 in [0, 1) that look random."""
+
 def relu(x: Any) -> Any:
     """max(x, 0), with slope 0 at 0."""
 

@@ -26,7 +26,7 @@ import numpy as np
 
 import graphc as gc
 from graphc.support.diagnostics import GraphcError
-from graphc_frontends.onnx.model import element_name, program_of
+from graphc_frontends.onnx.model import STEP, element_name, program_of
 from graphc_frontends.onnx.reading import bfloat16
 
 LIST = Path(__file__).parents[1] / "conformance" / "onnx_suite.txt"
@@ -119,6 +119,7 @@ def _check(case: Case, given: dict[str, Any], expected: Any, backend: str) -> No
     call = gc.compile(program, backend=backend)
     asked = {a.name: a.tensor for a in program.function.arguments}
     inputs = {n: np.asarray(v) for n, v in given.items() if n not in values and n in asked}
+    inputs |= {STEP: np.int64(0)} if STEP in asked else {}
     made = call(**inputs)
     flat = [*_flat(expected)]
     assert len(made) == len(flat), f"{len(made)} results, {len(flat)} expected"

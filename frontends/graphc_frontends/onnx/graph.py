@@ -19,7 +19,14 @@ from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
-from graphc_frontends.onnx.operators import COUNTED, NEVER, NEWEST_OPSET, Handler, handler_of
+from graphc_frontends.onnx.operators import (
+    COUNTED,
+    NEVER,
+    NEWEST_OPSET,
+    RANDOM,
+    Handler,
+    handler_of,
+)
 from graphc_frontends.onnx.reading import onnx_package
 from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 
@@ -118,6 +125,14 @@ class Body:
     def inputs(self) -> list[str]:
         return [given.name for given in self.graph.input]
 
+    def repeated(self, *inputs: object) -> list[object]:
+        """What a step of a loop gives, which is traced once for all of them."""
+        self.reader.loops += 1
+        try:
+            return self(*inputs)
+        finally:
+            self.reader.loops -= 1
+
     def __call__(self, *inputs: object) -> list[object]:
         scope = self.scope.inside()
         scope.values.update(zip(self.inputs, inputs, strict=False))
@@ -129,12 +144,18 @@ class Reader:
     """Reads one model into the program that `builder` makes.
 
     sizes  of dims in every call, by name; of results too whose size values decide
+    step   the input that says which random numbers a call draws; None: nothing draws any
+    drawn  how many nodes have drawn
+    loops  how many loops the node that is read is in
     """
 
     model: ModelProto
     builder: ProgramBuilder
     listing: Listing
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    step: object = None
+    drawn: int = 0
+    loops: int = 0
 
     def __post_init__(self) -> None:
         self.onnx = onnx_package()
@@ -176,6 +197,11 @@ class Reader:
             for node in _nodes(self.model.graph.node)
             if node.op_type in COUNTED and node.domain in DEFAULT_DOMAINS
         ]
+
+    def draws(self) -> bool:
+        """Whether a node may draw random numbers."""
+        bodies = [self.model.graph.node, *(f.node for f in self.model.functions)]
+        return any(_may_draw(node) for nodes in bodies for node in _nodes(nodes))
 
     def _meaning(self, node: NodeProto, opsets: Mapping[str, int]) -> Handler | Function | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
@@ -393,6 +419,12 @@ def _nodes(nodes: Any) -> Iterator[NodeProto]:
             yield from _nodes(attribute.g.node)
             for graph in attribute.graphs:
                 yield from _nodes(graph.node)
+
+
+def _may_draw(node: NodeProto) -> bool:
+    if node.op_type == "Dropout":
+        return len(node.input) > 2
+    return node.op_type in RANDOM
 
 
 def _listed(names: Sequence[str]) -> str:

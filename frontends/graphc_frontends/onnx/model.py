@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_WRITTEN = 64
 """Elements up to which an array that a node gives is written into the function."""
 
+STEP = "random.step"
+"""The input of a program that draws random numbers which says, in each call, which ones."""
+
 ELEMENT_TYPES = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",
@@ -118,12 +121,18 @@ class _Inputs:
         graph = self._reader.model.graph
         weights = {tensor.name for tensor in graph.initializer}
         inputs = [given for given in graph.input if given.name not in weights]
-        self._check_names("values", [*self._values], [given.name for given in inputs])
+        steps = [STEP] if self._reader.draws() else []
+        self._check_names("values", [*self._values], [*(given.name for given in inputs), *steps])
         for given in inputs:
             if given.name in self._values:
                 scope.values[given.name] = self._fixed(given.type, self._values[given.name])
             else:
                 scope.values[given.name] = self._input(given.name, given.type)
+        if STEP in steps:
+            if STEP in self._values:
+                self._reader.step = np.asarray(self._values[STEP], np.int64)
+            else:
+                self._reader.step = self._reader.builder.input(STEP, (), "i64", drop_unread=True)
         self._check_names("sizes", [*self._sizes], [*self._dims, *self._reader.counts()])
         self._check_names("bounds", [*self._bounds], [*self._dims])
         if self._unbounded:

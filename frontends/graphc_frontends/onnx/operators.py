@@ -30,6 +30,14 @@ NEVER = {
 COUNTED = {"NonMaxSuppression": 0, "NonZero": 1}
 """Operators whose result has an axis, the number, of a size that values decide."""
 
+RANDOM = frozenset(
+    (
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        *("Multinomial", "Bernoulli"),
+    )
+)
+"""Operators that draw random numbers; Dropout does too where it is told that it trains."""
+
 CONTEXT = "context"
 """The keyword by which a handler asks for the node that it is called for."""
 

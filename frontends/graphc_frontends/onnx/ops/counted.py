@@ -68,8 +68,9 @@ def non_zero(x: Any, *, context: Context) -> object:
 
 def _places_found(found: Any, room: int) -> list[Any]:
     """For each axis, [room]: the places of what is true in row-major order, then -1."""
-    sizes = shape_of(found) or (1,)
-    lead, row = sizes[0], product_of(fixed(sizes[1:], "a search"))
+    lead, *sizes = shape_of(found) or (1,)
+    rest = fixed(sizes, "a search")
+    row = product_of(rest)
     flat = gc.reshape(found, (lead, row))
     hits = gc.cast(flat, "i64")
     before: Any = cum_sum(hits, np.array(1), exclusive=1, reverse=0)
@@ -84,9 +85,9 @@ def _places_found(found: Any, room: int) -> list[Any]:
         made = gc.add_along_axis(zeros, place, gc.reshape(spread, (-1,)), 0)
         return gc.cast(made, "i64") - np.int64(1)
 
-    rest = np.unravel_index(np.arange(row), sizes[1:]) if len(sizes) > 1 else ()
+    others = np.unravel_index(np.arange(row), rest) if rest else ()
     leading = gc.expand_dims(gc.arange(lead), 1)
-    made = [brought(leading), *(brought(places[None]) for places in rest)]
+    made = [brought(leading), *(brought(places[None]) for places in others)]
     return made if rank_of(found) else []
 
 
@@ -121,7 +122,7 @@ def non_max_suppression(
         )
         raise mistake("input", message)
     boxes, scores = (gc.cast(v, "f32") for v in (boxes, scores))
-    (count,) = fixed([shape_of(scores)[2]], "boxes")
+    classes, count = fixed(shape_of(scores)[1:], "boxes")
     limit = 0 if most is None else int(known_number(most, "the number of boxes of a class"))
     steps = max(0, min(limit, count))
     share = 0.0 if overlap is None else gc.reshape(overlap, ())
@@ -142,10 +143,10 @@ def non_max_suppression(
 
     _, kept = gc.scan(step, alive, length=steps)
     kept = gc.transpose(kept, (1, 2, 0))
-    samples, classes, turns = _places_found(kept < np.int64(count), room)
-    at = (samples * np.int64(shape_of(scores)[1]) + classes) * np.int64(steps) + turns
+    samples, of_class, turns = _places_found(kept < np.int64(count), room)
+    at = (samples * np.int64(classes) + of_class) * np.int64(steps) + turns
     box = gc.take(gc.reshape(kept, (-1,)), gc.maximum(at, np.int64(0)))
-    return gc.stack([samples, classes, gc.where(at < 0, np.int64(-1), box)], 1)
+    return gc.stack([samples, of_class, gc.where(at < 0, np.int64(-1), box)], 1)
 
 
 def _edges(boxes: Any, is_center: int) -> list[Any]:
