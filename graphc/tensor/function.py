@@ -22,7 +22,7 @@ from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_a
 from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module, Value
-from graphc.ir.elements import BFLOAT16, DTYPES, as_array
+from graphc.ir.elements import DTYPES, as_array
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
@@ -457,8 +457,7 @@ def _is_plain(leaf: object) -> TypeGuard[float | PlainArray]:
 
 
 def _has_floats(array: Array) -> bool:
-    dtype = array.dtype
-    return dtype.kind == "f" or dtype == DType.BF16.numpy or dtype.name == BFLOAT16
+    return array.dtype.kind == "f" or element_type(array.dtype).is_float
 
 
 def default_type(leaves: Sequence[object]) -> DType:

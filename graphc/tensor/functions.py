@@ -61,7 +61,7 @@ def square(x: Any) -> Any:
 
 def bitcast(x: Any, dtype: Any) -> Any:
     """The numbers of another type of as many bits that have the same ones, numpy's `view`; not of
-    f16 and bf16."""
+    floats of 16 bits and fewer."""
     return apply(lambda b, v: bitcast_stored(b, v, named_type(dtype)), x)
 
 

@@ -58,7 +58,7 @@ class ProgramBuilder:
     def parameter(self, name: str, value: Array) -> Tensor:
         """An array that the program holds; it is not copied. TypeRuleError for what is none."""
         type = TensorType(value.shape, element_type(value.dtype))
-        self._values[name] = value.view(type.dtype.numpy) if type.dtype is DType.BF16 else value
+        self._values[name] = value.view(type.dtype.numpy) if type.dtype.numpy.names else value
         return Tensor(self._trace, self._trace.argument(name, type, "parameter"))
 
     @contextmanager

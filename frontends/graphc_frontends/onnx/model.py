@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.element_types import lacking_name
 from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
-from graphc_frontends.onnx.reading import bfloat16, read_model
+from graphc_frontends.onnx.reading import read_model
 from graphc_frontends.onnx.values import Dim, Weight, dtype_of, is_float, is_known
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ ELEMENT_TYPES = {
     np.dtype(np.uint32): "u32",
     np.dtype(np.uint64): "u64",
 }
-"""And bf16, whose type in numpy a package brings."""
+"""And those whose type in numpy a package brings."""
 
 
 def element_name(dtype: np.dtype[Any]) -> str | None:
     """graphc's name of an element type; None for one that it does not have."""
-    return "bf16" if dtype == bfloat16() else ELEMENT_TYPES.get(dtype)
+    return lacking_name(dtype) or ELEMENT_TYPES.get(dtype)
 
 
 def load_program(

@@ -6,6 +6,7 @@ The `onnx` package reads it; without that there is one error with the line that 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.support.diagnostics import fail
+from graphc.support.element_types import PACKAGE_NAMES
 from graphc.support.files import read_regular_file
 from graphc.support.onnx_package import onnx_package
 
@@ -29,9 +31,10 @@ def element_type(number: int) -> np.dtype[Any]:
 
 
 @cache
-def bfloat16() -> np.dtype[Any]:
-    """numpy's type for bf16, which a package that `onnx` needs brings."""
-    return element_type(onnx_package().TensorProto.BFLOAT16)
+def brought_types() -> Mapping[str, np.dtype[Any]]:
+    """By graphc's names the types that numpy lacks and a package that `onnx` needs brings."""
+    found = map(element_type, onnx_package().helper.get_all_tensor_dtypes())
+    return {PACKAGE_NAMES[dtype.name]: dtype for dtype in found if dtype.name in PACKAGE_NAMES}
 
 
 def read_model(path: Path) -> ModelProto:

@@ -17,10 +17,12 @@ import numpy as np
 
 import graphc as gc
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.element_types import lacking_name
+from graphc.support.short_types import SHORT_INTEGERS
 from graphc.tensor.caller import caller_location
 from graphc.tensor.program_builder import Symbol
 from graphc.tensor.tensor import Tensor
-from graphc_frontends.onnx.reading import bfloat16
+from graphc_frontends.onnx.reading import brought_types
 
 Known = np.ndarray[Any, Any]
 Dim = int | Symbol
@@ -119,13 +121,14 @@ def dtype_of(value: Any) -> np.dtype[Any]:
     """The element type; of sizes that of ONNX's shapes."""
     if value.dtype == object:
         return np.dtype(np.int64)
-    return bfloat16() if value.dtype.names else value.dtype
+    return brought_types()[value.dtype.names[0]] if value.dtype.names else value.dtype
 
 
 def is_float(value: Any) -> bool:
     """Whether the elements are floats."""
     dtype = dtype_of(value)
-    return dtype.kind == "f" or dtype == bfloat16()
+    name = lacking_name(dtype)
+    return dtype.kind == "f" if name is None else name not in SHORT_INTEGERS
 
 
 # --- computing -----------------------------------------------------------------------------------

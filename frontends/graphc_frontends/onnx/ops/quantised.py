@@ -1,4 +1,5 @@
-"""Quantised operators: integers of 8 and 16 bits that stand for (integer - zero point) scale.
+"""Quantised operators: integers of 2 to 16 bits that stand for (integer - zero point) scale, and
+floats of 8 and 4 bits that stand for float scale.
 
 Products of integers are those of floats, which are exact: in f32 where all sums stay below 2^24, in
 f64 else.
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from graphc.support.element_types import lacking_name
+from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS, SHORT_TYPES
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.ops.convolution import conv
-from graphc_frontends.onnx.ops.elementwise import cast_to, round_
+from graphc_frontends.onnx.ops.elementwise import cast_to, round_, within
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     axis_of,
@@ -24,6 +27,9 @@ from graphc_frontends.onnx.values import (
     shape_of,
     unsupported,
 )
+
+QUANTISED = ("int8", "uint8", "int16", "uint16", "int32")
+"""Types of numpy's that floats are quantised to."""
 
 SMALL = 2**24 // 255**2
 """Products of differences of 8 bits that f32 adds up without a rounding."""
@@ -49,24 +55,29 @@ def quantize_linear(
     like = element_type(precision) if precision else dtype_of(scale)
     parts = (cast_to(x, like), cast_to(_spread(scale, x, axis, block_size), like))
     ratio = of(*parts).divide(*parts)
-    return _quantised(ratio, None if zero is None else _spread(zero, x, axis, block_size), dtype)
+    offset = None if zero is None else _spread(zero, x, axis, block_size)
+    return _quantised(ratio, offset, dtype, saturate)
 
 
 def _quantised_type(zero: Any, output_dtype: int) -> np.dtype[Any]:
     dtype = element_type(output_dtype) if output_dtype else np.dtype(np.uint8)
     dtype = dtype if zero is None else dtype_of(zero)
-    if dtype.kind not in "iu" or dtype.name not in ("int8", "uint8", "int16", "uint16", "int32"):
+    if lacking_name(dtype) not in SHORT_TYPES and dtype.name not in QUANTISED:
         raise unsupported(f"quantising to {dtype}")
     return dtype
 
 
-def _quantised(ratio: Any, zero: Any, dtype: np.dtype[Any]) -> object:
-    """The nearest integers of the type to numbers, whose zero is the zero point."""
+def _quantised(ratio: Any, zero: Any, dtype: np.dtype[Any], saturate: int = 1) -> object:
+    """The nearest numbers of the type, of integers those whose zero is the zero point."""
+    name = lacking_name(dtype)
+    if name in SHORT_FLOATS:
+        return cast_to(within(ratio, dtype) if saturate else ratio, dtype)
     whole: Any = round_(cast_to(ratio, np.dtype(np.float32)))
     if zero is not None:
         whole = whole + cast_to(zero, np.dtype(np.float32))
-    info = np.iinfo(dtype)
-    low, high = (np.asarray(n, np.float32) for n in (info.min, info.max))
+    info = np.iinfo(dtype) if name is None else None
+    ends = (info.min, info.max) if info else SHORT_INTEGERS[name or ""].limits
+    low, high = (np.asarray(n, np.float32) for n in ends)
     xp = of(whole)
     return cast_to(xp.minimum(xp.maximum(whole, low), high), dtype)
 
