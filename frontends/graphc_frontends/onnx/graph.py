@@ -23,6 +23,7 @@ from graphc_frontends.onnx.operators import (
     COUNTED,
     NEVER,
     NEWEST_OPSET,
+    NO_TEXTS,
     RANDOM,
     Handler,
     handler_of,
@@ -38,6 +39,11 @@ MAX_DEPTH = 64
 
 MAX_NAMED = 5
 """Nodes that a message names of each operator."""
+
+OF_TEXTS = " of texts"
+TABLES_OF_TEXTS = ("pool_strings", "keys_strings", "values_strings")
+TABLES = ("keys_tensor", "values_tensor")
+"""Attributes that hold texts, and those that may."""
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -176,8 +182,10 @@ class Reader:
         missing: Counter[str] = Counter()
         names: dict[str, list[str]] = {}
         for node in _nodes(self.model.graph.node):
-            if self._meaning(node, self.opsets) is None:
-                operator = operator_name(node.domain, node.op_type)
+            operator = operator_name(node.domain, node.op_type)
+            if self._is_of_texts(node):
+                operator += OF_TEXTS
+            if operator.endswith(OF_TEXTS) or self._meaning(node, self.opsets) is None:
                 missing[operator] += 1
                 names.setdefault(operator, []).append(node.name or node.output[0])
         if not missing:
@@ -187,8 +195,18 @@ class Reader:
             for operator, count in missing.most_common()
         ]
         message = f"{self.listing.file} has operators that are not known here: {', '.join(listed)}"
-        reasons = [f"{name}: {why}" for name, why in NEVER.items() if name in missing]
+        why = {name: NO_TEXTS if name.endswith(OF_TEXTS) else NEVER.get(name) for name in missing}
+        reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
         raise fail("unknown-op", message, notes=[Note(reason) for reason in reasons])
+
+    def _is_of_texts(self, node: NodeProto) -> bool:
+        """Whether a table of a node of `ai.onnx.ml`, or the words that it counts, are texts."""
+        texts = self.onnx.TensorProto.STRING
+        return any(
+            (a.name in TABLES_OF_TEXTS and len(a.strings) > 0)
+            or (a.name in TABLES and a.t.data_type == texts)
+            for a in node.attribute
+        )
 
     def counts(self) -> list[str]:
         """The names of sizes that values decide."""
@@ -376,9 +394,12 @@ class Reader:
 
     def array(self, tensor: Any) -> np.ndarray[Any, Any]:
         """The array of a tensor in the file."""
+        if any(n < 0 for n in tensor.dims):
+            message = f"the array `{tensor.name}` has the sizes {[*tensor.dims]}"
+            raise mistake("bad-model-file", message)
         try:
             return self.onnx.numpy_helper.to_array(tensor)
-        except (TypeError, ValueError) as problem:
+        except (KeyError, TypeError, ValueError) as problem:
             message = f"the array `{tensor.name}` is damaged: {problem}"
             raise mistake("bad-model-file", message) from None
 

@@ -17,7 +17,7 @@ from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
-from graphc_frontends.onnx.reading import read_model
+from graphc_frontends.onnx.reading import element_type, read_model
 from graphc_frontends.onnx.values import Dim, Weight, dtype_of, is_float, is_known
 
 if TYPE_CHECKING:
@@ -164,11 +164,11 @@ class _Inputs:
         if kind != "tensor_type":
             raise fail("not-supported", f"{self._file}: the input `{name}` is a {kind}")
         tensor = type.tensor_type
-        dtype = self._reader.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        element = element_name(np.dtype(dtype))
-        if element is None:
-            message = f"{self._file}: the input `{name}` has elements of {dtype}"
-            raise fail("not-supported", f"{message}, which is not supported")
+        if tensor.elem_type == self._reader.onnx.TensorProto.STRING:
+            message = f"{self._file}: the input `{name}` is of texts, which are not computed with"
+            raise fail("not-supported", message)
+        element = element_name(element_type(tensor.elem_type, f"{self._file}: the input `{name}`"))
+        assert element is not None  # `element_type` knows no others
         if not tensor.HasField("shape"):
             message = f"{self._file} does not say how many axes the input `{name}` has"
             raise fail("not-supported", message)
@@ -177,6 +177,9 @@ class _Inputs:
 
     def _size(self, input: str, axis: int, given: Any) -> Dim:
         if given.HasField("dim_value"):
+            if given.dim_value < 0:
+                message = f"{self._file}: axis {axis} of `{input}` has the size {given.dim_value}"
+                raise fail("bad-model-file", message)
             return int(given.dim_value)
         name = given.dim_param or f"{input}.{axis}"
         if name not in self._dims:

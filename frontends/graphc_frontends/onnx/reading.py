@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.support.diagnostics import fail
-from graphc.support.element_types import PACKAGE_NAMES
+from graphc.support.element_types import PACKAGE_NAMES, lacking_name
 from graphc.support.files import read_regular_file
 from graphc.support.onnx_package import onnx_package
+from graphc.tensor.caller import caller_location
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -25,15 +26,28 @@ MAX_BYTES = 2**31 - 1
 """The largest message that protobuf reads; larger models keep their arrays in other files."""
 
 
-def element_type(number: int) -> np.dtype[Any]:
-    """numpy's type for an element type as ONNX counts them."""
-    return np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(number))
+def element_type(number: int, what: str = "this node") -> np.dtype[Any]:
+    """numpy's type for an element type as ONNX counts them; `what` has such elements.
+
+    GraphcError for one that is not here, and for what is none.
+    """
+    helper, kinds = onnx_package().helper, onnx_package().TensorProto.DataType
+    try:
+        name, dtype = kinds.Name(number), np.dtype(helper.tensor_dtype_to_np_dtype(number))
+    except (KeyError, ValueError):
+        message = f"{what} has elements of the type {number}, which ONNX does not have"
+        raise fail("bad-model-file", message, caller_location()) from None
+    if dtype.kind in "OcSU" or (dtype.kind == "V" and lacking_name(dtype) is None):
+        message = f"{what} has elements of {name}, which are not supported"
+        raise fail("not-supported", message, caller_location())
+    return dtype
 
 
 @cache
 def brought_types() -> Mapping[str, np.dtype[Any]]:
     """By graphc's names the types that numpy lacks and a package that `onnx` needs brings."""
-    found = map(element_type, onnx_package().helper.get_all_tensor_dtypes())
+    helper = onnx_package().helper
+    found = map(helper.tensor_dtype_to_np_dtype, helper.get_all_tensor_dtypes())
     return {PACKAGE_NAMES[dtype.name]: dtype for dtype in found if dtype.name in PACKAGE_NAMES}
 
 
