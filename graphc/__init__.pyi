@@ -102,7 +102,7 @@ def arctan(x: Any) -> Any:
 
 def bitcast(x: Any, dtype: Any) -> Any:
     """The numbers of another type of as many bits that have the same ones, numpy's `view`; not
-    of f16 and bf16."""
+    of floats of 16 bits and fewer."""
 
 def bitwise_and(x: Any, y: Any) -> Any:
     """The bits that both have."""

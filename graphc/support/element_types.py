@@ -41,12 +41,14 @@ _BF16 = NUMPY_DTYPES["bf16"]
 
 def lacking_name(dtype: np.dtype) -> str | None:
     """Our name of a type that numpy lacks, of a record or as a package brings it; else None."""
-    return dtype.names[0] if dtype.names else PACKAGE_NAMES.get(dtype.name)
+    if not dtype.names:
+        return PACKAGE_NAMES.get(dtype.name)
+    return dtype.names[0] if NUMPY_DTYPES.get(dtype.names[0]) == dtype else None
 
 
 def type_text(dtype: np.dtype) -> str:
     """The name of a type, for messages."""
-    return dtype.names[0] if dtype.names else str(dtype)
+    return str(dtype) if not dtype.names else lacking_name(dtype) or str(dtype)
 
 
 def as_numbers(x: Array) -> Array:
