@@ -149,6 +149,7 @@ ARRAY_GROUPS = {
     "indexing",
     "constants": "`zeros ones full eye arange`; `full` also of a traced number, `arange` up to a "
     "size that calls decide",
+    "random numbers": "`random_uniform`, of a place, a step and a seed",
     "steps": "`scan`",
     "derivatives": "`grad value_and_grad vjp jvp jacobian hessian check_gradient stop_gradient`",
 }

@@ -102,7 +102,7 @@ def arctan(x: Any) -> Any:
 
 def bitcast(x: Any, dtype: Any) -> Any:
     """The numbers of another type of as many bits that have the same ones, numpy's `view`; not
-    of f16 and bf16."""
+    of floats of 16 bits and fewer."""
 
 def bitwise_and(x: Any, y: Any) -> Any:
     """The bits that both have."""
@@ -268,6 +268,9 @@ def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
 
 def power(x: Any, exponent: Any) -> Any:
     """x to a power; whole constant exponents are products, 0.5 is a square root."""
+
+def random_uniform(shape: Any, step: Any, *, seed: int = 0, stream: int = 0) -> Any:
+    """f32 numbers k / 2^24 in [0, 1) that look random."""
 
 def relu(x: Any) -> Any:
     """max(x, 0), with slope 0 at 0."""

@@ -23,6 +23,7 @@ from graphc.artifacts.numbers import (
 )
 from graphc.runtime.signature import ABI_VERSION, Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import fail
+from graphc.support.short_types import SHORT_TYPES
 
 C_TYPES = {
     "f32": "float",
@@ -38,8 +39,10 @@ C_TYPES = {
     "u32": "uint32_t",
     "u64": "uint64_t",
     "i1": "uint8_t",
+    **dict.fromkeys(SHORT_TYPES, "uint8_t"),
 }
-"""Elements of f16 and bf16 are the bits of the numbers: C11 has no types for them."""
+"""Elements of f16, bf16 and types of 8 bits and fewer are the bits of the numbers: C11 has no types
+for them."""
 
 # NAME_info would be a function of the C library.
 _TAKEN_NAMES = frozenset({"malloc"})
@@ -500,7 +503,8 @@ def _port_lines(signature: Signature) -> list[str]:
 
 def _bits_of(port: Port) -> str:
     """What C's type does not say."""
-    return f", bits of {port.source.dtype}" if port.source.dtype in ("f16", "bf16") else ""
+    has_type = port.source.dtype not in ("f16", "bf16", *SHORT_TYPES)
+    return "" if has_type else f", bits of {port.source.dtype}"
 
 
 def _example(signature: Signature, numbers: Mapping[str, LearnerNumber]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Python's numbers and numpy's arrays as elements of our types, bf16 too, which numpy lacks."""
+"""Python's numbers and numpy's arrays as elements of our types, also of those that numpy lacks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.ir.types import DType
-from graphc.support.element_types import BFLOAT16 as BFLOAT16
 from graphc.support.element_types import as_numbers as as_numbers
 from graphc.support.element_types import as_type
+from graphc.support.element_types import lacking_name as lacking_name
 
 Array = np.ndarray
 
@@ -34,7 +34,7 @@ def dtype_of(x: Array) -> DType:
 
 def stored(values: Sequence[bool | int | float], dtype: DType) -> Array:
     """Python's numbers as an array of one axis."""
-    if dtype in (DType.BF16, DType.F16):
+    if dtype.numpy.names or dtype is DType.F16:
         return converted(np.array(values, np.float64), dtype)
     with np.errstate(all="ignore"):
         return np.array(values, dtype.numpy)

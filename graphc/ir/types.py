@@ -29,6 +29,7 @@ from graphc.ir.dims import (
 )
 from graphc.support.diagnostics import InternalError
 from graphc.support.element_types import NUMPY_DTYPES
+from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS, SHORT_TYPES
 
 
 class DType(Enum):
@@ -51,10 +52,19 @@ class DType(Enum):
     U16 = "u16"
     U32 = "u32"
     U64 = "u64"
+    F8E4M3FN = "f8e4m3fn"
+    F8E4M3FNUZ = "f8e4m3fnuz"
+    F8E5M2 = "f8e5m2"
+    F8E5M2FNUZ = "f8e5m2fnuz"
+    F4E2M1FN = "f4e2m1fn"
+    I4 = "i4"
+    U4 = "u4"
+    I2 = "i2"
+    U2 = "u2"
 
     @property
     def numpy(self) -> np.dtype:
-        """numpy's type; of bf16, which it lacks, a record with the two bytes of a number."""
+        """numpy's type; of those that it lacks a record with the bytes of a number."""
         return NUMPY_DTYPES[self.value]
 
     @property
@@ -63,11 +73,25 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (DType.F32, DType.F64, DType.F16, DType.BF16)
+        return self.value.startswith(("f", "bf"))
 
     @property
     def is_unsigned(self) -> bool:
-        return self in (DType.U8, DType.U16, DType.U32, DType.U64)
+        return self.value.startswith("u")
+
+    @property
+    def bits(self) -> int:
+        """How many a number has; those of a byte that it has not are 0."""
+        short = SHORT_TYPES.get(self.value)
+        return 8 * self.itemsize if short is None else short.bits
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest number of an integer type."""
+        if self.value in SHORT_INTEGERS:
+            return SHORT_INTEGERS[self.value].limits
+        info = np.iinfo(self.numpy)
+        return int(info.min), int(info.max)
 
     @property
     def computed(self) -> DType:
@@ -88,6 +112,8 @@ _COMPUTED = {
     DType.U16: DType.I32,
     DType.U32: DType.I64,
     DType.U64: DType.I64,
+    **{DType(name): DType.F32 for name in SHORT_FLOATS},
+    **{DType(name): DType.I32 for name in SHORT_INTEGERS},
 }
 
 

@@ -41,7 +41,9 @@ from typing import BinaryIO, NoReturn, cast
 import numpy as np
 
 from graphc.support.diagnostics import fail
+from graphc.support.element_types import NUMPY_DTYPES, type_text
 from graphc.support.files import open_regular_file, write_atomically
+from graphc.support.short_types import SHORT_TYPES
 
 FORMAT = "graphc"
 KIND, PROGRAM = "kind", "program"
@@ -75,8 +77,15 @@ _DTYPES: dict[str, np.dtype] = {
     "U16": np.dtype("<u2"),
     "U32": np.dtype("<u4"),
     "U64": np.dtype("<u8"),
+    "F8_E4M3": NUMPY_DTYPES["f8e4m3fn"],
+    "F8_E4M3FNUZ": NUMPY_DTYPES["f8e4m3fnuz"],
+    "F8_E5M2": NUMPY_DTYPES["f8e5m2"],
+    "F8_E5M2FNUZ": NUMPY_DTYPES["f8e5m2fnuz"],
 }
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+IN_BYTES = frozenset(n for n in SHORT_TYPES if NUMPY_DTYPES[n] not in _DTYPE_NAMES)
+"""Element types that the format has no name for: they are written as bytes (U8), a number each, and
+the IR says what these are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +183,8 @@ def read_stream(stream: BufferedIOBase, size: int, name: str) -> Container:
 def _storable(name: str, tensor: np.ndarray) -> np.ndarray:
     if problem := _name_problem(name):
         raise ValueError(f"tensor {name!r}: {problem}")
+    if type_text(tensor.dtype) in IN_BYTES:
+        tensor = tensor.view(np.uint8)
     dtype = tensor.dtype.newbyteorder("<")
     if dtype not in _DTYPE_NAMES:
         raise ValueError(f"tensor {name!r}: one of {', '.join(_DTYPES)} is required, got {dtype}")

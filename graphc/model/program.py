@@ -18,7 +18,7 @@ from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
-from graphc.model.container import KIND, PROGRAM, container_writer, read_container
+from graphc.model.container import IN_BYTES, KIND, PROGRAM, container_writer, read_container
 from graphc.model.model import TRAINING, TRAINING_ARRAY
 from graphc.ops import default_context
 from graphc.runtime.residency import come_home
@@ -154,9 +154,20 @@ def read_program(path: Path) -> Program:
     values = container.tensors
     if TRAINING in container.metadata:
         values = {n: a for n, a in values.items() if not n.startswith(TRAINING_ARRAY)}
-    program = Program(module, values)
+    program = Program(module, _of_bytes(module.functions[0], values))
     _check_values(program, path)
     return program
+
+
+def _of_bytes(function: Function, values: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The values with elements of the types that only the text knows."""
+    types = {a.name: a.tensor.dtype for a in function.arguments}
+    return {
+        name: array.view(types[name].numpy)
+        if name in types and types[name].value in IN_BYTES and array.dtype == np.uint8
+        else array
+        for name, array in values.items()
+    }
 
 
 def _check_values(program: Program, path: Path) -> None:

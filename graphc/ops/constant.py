@@ -56,8 +56,8 @@ def _fits(value: float, dtype: DType) -> bool:
     """Whether an integer is in the range of an integer type; any number fits a float type."""
     if dtype.is_float or dtype is DType.I1:
         return True
-    info = np.iinfo(dtype.numpy)
-    return info.min <= value <= info.max
+    least, most = dtype.limits
+    return least <= value <= most
 
 
 def _constant_reference(params: ConstantParams) -> Array:

@@ -13,7 +13,7 @@ from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail
-from graphc.support.element_types import BFLOAT16, as_numbers, as_type, type_text
+from graphc.support.element_types import as_numbers, as_type, lacking_name, type_text
 
 Array = np.ndarray
 
@@ -145,7 +145,7 @@ def as_array(spec: ArgumentSpec, value: object) -> Array:
 def convert(spec: ArgumentSpec, array: Array) -> Array:
     """Other numbers as the declared element type; text, objects and complex numbers are refused."""
     kinds = _ACCEPTED.get(spec.dtype.kind, "b")
-    if array.dtype.name == BFLOAT16:
+    if not array.dtype.names and lacking_name(array.dtype) is not None:
         array = as_numbers(array)
     if array.dtype.kind not in kinds:
         raise fail(

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphc.support.short_types import SHORT_TYPES
+
 Array = np.ndarray
 
 NUMPY_DTYPES: dict[str, np.dtype] = {
@@ -27,24 +29,36 @@ NUMPY_DTYPES: dict[str, np.dtype] = {
     "u16": np.dtype(np.uint16),
     "u32": np.dtype(np.uint32),
     "u64": np.dtype(np.uint64),
+    **{name: np.dtype([(name, np.uint8)]) for name in SHORT_TYPES},
 }
-"""Of bf16, which numpy lacks, a record with the two bytes of a number."""
+"""Of what numpy lacks, bf16 and types of 8 bits and fewer, a record with the bytes of a number."""
 
-BFLOAT16 = "bfloat16"
-"""What packages that bring bf16 to numpy call it."""
+PACKAGE_NAMES = {"bfloat16": "bf16"} | {t.package: name for name, t in SHORT_TYPES.items()}
+"""Our names of types by those of packages that bring them to numpy."""
 
 _BF16 = NUMPY_DTYPES["bf16"]
 
 
+def lacking_name(dtype: np.dtype) -> str | None:
+    """Our name of a type that numpy lacks, of a record or as a package brings it; else None."""
+    if not dtype.names:
+        return PACKAGE_NAMES.get(dtype.name)
+    return dtype.names[0] if NUMPY_DTYPES.get(dtype.names[0]) == dtype else None
+
+
 def type_text(dtype: np.dtype) -> str:
     """The name of a type, for messages."""
-    return _BF16.names[0] if dtype == _BF16 and _BF16.names else str(dtype)
+    return str(dtype) if not dtype.names else lacking_name(dtype) or str(dtype)
 
 
 def as_numbers(x: Array) -> Array:
-    """Numbers of bf16 as f32, all others as they are."""
-    if x.dtype != _BF16 and x.dtype.name != BFLOAT16:
+    """Numbers of types that numpy lacks as f32 or i32, all others as they are."""
+    name = lacking_name(x.dtype)
+    if name is None:
         return x
+    if name in SHORT_TYPES:
+        codes = np.ascontiguousarray(x).view(np.uint8).reshape(x.shape)
+        return SHORT_TYPES[name].numbers(codes)
     bits = np.ascontiguousarray(x).view(np.uint16).astype(np.uint32)
     return (bits << np.uint32(16)).view(np.float32).reshape(x.shape)
 
@@ -53,6 +67,8 @@ def as_type(x: Array, target: np.dtype) -> Array:
     """The elements in another type."""
     x = as_numbers(x)
     with np.errstate(all="ignore"):
+        if target.names and target != _BF16:
+            return SHORT_TYPES[target.names[0]].codes(x).view(target)
         if target == _BF16:
             return _as_bf16(x)
         if target == np.bool_:

@@ -22,7 +22,7 @@ from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_a
 from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module, Value
-from graphc.ir.elements import BFLOAT16, DTYPES, as_array
+from graphc.ir.elements import DTYPES, as_array, lacking_name
 from graphc.ir.printer import print_module
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
 from graphc.ops import default_context
@@ -457,8 +457,8 @@ def _is_plain(leaf: object) -> TypeGuard[float | PlainArray]:
 
 
 def _has_floats(array: Array) -> bool:
-    dtype = array.dtype
-    return dtype.kind == "f" or dtype == DType.BF16.numpy or dtype.name == BFLOAT16
+    name = lacking_name(array.dtype)
+    return array.dtype.kind == "f" if name is None else DType(name).is_float
 
 
 def default_type(leaves: Sequence[object]) -> DType:

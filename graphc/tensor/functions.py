@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.core import Value
+from graphc.ir.core import IRBuilder, Value
 from graphc.ir.dims import size_ceiling
 from graphc.ir.elements import converted
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
-from graphc.ops import bits, elementwise, functions
+from graphc.ops import bits, elementwise, functions, random
 from graphc.ops.constant import constant, iota
 from graphc.support.diagnostics import fail
 from graphc.tensor import lookup, numeric
@@ -61,7 +61,7 @@ def square(x: Any) -> Any:
 
 def bitcast(x: Any, dtype: Any) -> Any:
     """The numbers of another type of as many bits that have the same ones, numpy's `view`; not of
-    f16 and bf16."""
+    floats of 16 bits and fewer."""
     return apply(lambda b, v: bitcast_stored(b, v, named_type(dtype)), x)
 
 
@@ -236,7 +236,33 @@ def squeeze(x: Any, axis: Axes = None) -> Any:
 
 def broadcast_to(x: Any, shape: Any) -> Any:
     """Repeated to a larger shape by numpy's rules."""
-    return apply(lambda b, v: numeric.broadcast_to(b, v, a_shape(shape)), x)
+    return _over(lambda b, v: numeric.broadcast_to(b, v, a_shape(shape)), x, shape)
+
+
+def random_uniform(shape: Any, step: Any, *, seed: int = 0, stream: int = 0) -> Any:
+    """f32 numbers k / 2^24 in [0, 1) that look random.
+
+    step    a whole number; each has numbers of its own, the same one the same
+    seed    0 to 2^64 - 1
+    stream  tells the uses of one seed apart, 0 to 2^64 - 1
+
+    An element follows from these and its place alone, on every backend.
+    """
+
+    def rule(b: IRBuilder, value: Value) -> Value:
+        if value.tensor.dims:
+            given = f"requires one whole number as step, got the shape {value.tensor.dims}"
+            raise TypeRuleError(given, slug="shape-mismatch")
+        return random.uniform(b, a_shape(shape), seed=seed, stream=stream, step=value)
+
+    return _over(rule, step, shape, DType.I64)
+
+
+def _over(rule: Callable[..., Value], x: Any, shape: Any, to: DType | None = None) -> Any:
+    """`rule` on x for a shape, whose open sizes are those of a program that is being made."""
+    sizes = shape if isinstance(shape, tuple | list) else [shape]
+    symbols = [s for s in sizes if isinstance(s, Symbol)]
+    return emit([x, *symbols], lambda t: rule(t.builder, *t.lift([x], to)))
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0) -> Any:
@@ -381,6 +407,7 @@ _OTHERS = (
         ones,
         pad,
         power,
+        random_uniform,
         relu,
         reshape,
     ),

@@ -40,16 +40,25 @@ class ProgramBuilder:
         self.location = location
         self._trace = Trace(FUNCTION, default, None, location)
         self._values: dict[str, Array] = {}
+        self._droppable: set[Value] = set()
 
-    def input(self, name: str, shape: Sequence[Dim], dtype: object) -> Tensor:
-        """An array that each call gives. Sizes are numbers or what `dim` gave."""
+    def input(
+        self, name: str, shape: Sequence[Dim], dtype: object, *, drop_unread: bool = False
+    ) -> Tensor:
+        """An array that each call gives. Sizes are numbers or what `dim` gave.
+
+        drop_unread  it is left out where nothing reads it
+        """
         type = TensorType(tuple(shape), named_type(dtype))
-        return Tensor(self._trace, self._trace.argument(name, type))
+        value = self._trace.argument(name, type)
+        if drop_unread:
+            self._droppable.add(value)
+        return Tensor(self._trace, value)
 
     def parameter(self, name: str, value: Array) -> Tensor:
         """An array that the program holds; it is not copied. TypeRuleError for what is none."""
         type = TensorType(value.shape, element_type(value.dtype))
-        self._values[name] = value.view(type.dtype.numpy) if type.dtype is DType.BF16 else value
+        self._values[name] = value.view(type.dtype.numpy) if type.dtype.numpy.names else value
         return Tensor(self._trace, self._trace.argument(name, type, "parameter"))
 
     @contextmanager
@@ -110,9 +119,11 @@ class ProgramBuilder:
                 raise fail("input", message, self.location)
             argument.name = name
             self._values[name] = array
+        dropped = set(self._droppable)
         if drop_unread:
             roles = zip(function.arguments, function.roles, strict=True)
-            function.drop_unread({a for a, role in roles if role == "parameter"})
+            dropped |= {a for a, role in roles if role == "parameter"}
+        function.drop_unread(dropped)
         module = Module([function], _dims(function, self.location))
         sink = DiagnosticSink()
         verify_module(module, sink)

@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from graphc.ir.elements import BFLOAT16
+from graphc.ir.elements import lacking_name
 from graphc.ir.types import DType, TypeRuleError
 
 Array = np.ndarray
@@ -25,20 +25,25 @@ class PlainArray(np.ndarray):
 
 
 _EXACT = {d.numpy: d for d in DType}
+_BYTES = {DType.I4: DType.I8, DType.I2: DType.I8, DType.U4: DType.U8, DType.U2: DType.U8}
 _NAMES = {d.value: d for d in DType}
 
 
 def element_type(dtype: np.dtype) -> DType:
     """The type that elements of a numpy type have here. Raises TypeRuleError for other types."""
-    found = _EXACT.get(dtype) or _EXACT.get(dtype.newbyteorder("="))
-    if dtype.name == BFLOAT16:
-        return DType.BF16
+    found = _known(dtype) or _EXACT.get(dtype.newbyteorder("="))
     if found is None:
         raise TypeRuleError(
             f"requires an array of floats, integers or truth values, got one of {dtype}",
             slug="argument-type",
         )
     return found
+
+
+def _known(dtype: np.dtype) -> DType | None:
+    """The type here, also of those that a package brings to numpy."""
+    name = None if dtype.names else lacking_name(dtype)
+    return _EXACT.get(dtype) if name is None else DType(name)
 
 
 def named_type(given: object) -> DType:
@@ -49,7 +54,7 @@ def named_type(given: object) -> DType:
         return _NAMES[given]
     try:
         dtype = np.dtype(given)  # type: ignore[arg-type]  # whatever numpy accepts
-        found = DType.BF16 if dtype.name == BFLOAT16 else _EXACT.get(dtype)
+        found = _known(dtype)
     except TypeError:
         found = None
     if found is None:
@@ -86,7 +91,11 @@ def common_type(types: Sequence[DType], numbers: Sequence[Number], default: DTyp
 
 
 def _common_integer(types: Iterable[DType]) -> DType:
-    """The smallest integer type that holds the numbers of all."""
+    """The smallest integer type that holds the numbers of all, of 8 bits or more if they differ."""
+    first, *others = types
+    if not others:
+        return first
+    types = {_BYTES.get(t, t) for t in types}
     found = _EXACT[np.result_type(*(t.numpy for t in types))]
     if found.is_float:
         names = " and ".join(sorted(t.value for t in types))
@@ -111,7 +120,7 @@ def number_as(number: Number, type: DType) -> bool | int | float:
                 slug="bad-value",
             ) from None
     whole = int(number)
-    info = np.iinfo(type.numpy)
-    if not info.min <= whole <= info.max:
+    least, most = type.limits
+    if not least <= whole <= most:
         raise TypeRuleError(f"requires a number that fits {type}, got {whole}", slug="bad-value")
     return whole

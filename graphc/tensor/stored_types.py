@@ -83,8 +83,10 @@ _SIGNED = {DType.U32: DType.I32, DType.U64: DType.I64}
 def bitcast_stored(b: IRBuilder, x: Value, dtype: DType) -> Value:
     """The number of type `dtype` with the same bits; integers of one width convert by them."""
     source = x.tensor.dtype
+    if source is DType.I1 and dtype in (DType.I8, DType.U8):
+        return cast(b, x, dtype)  # a byte that is 0 or 1
     is_whole = not (source.is_float or dtype.is_float or DType.I1 in (source, dtype))
-    if is_whole and source.numpy.itemsize == dtype.numpy.itemsize:
+    if is_whole and source.bits == dtype.bits:
         return cast(b, x, dtype)
     signed = cast(b, x, _SIGNED[source]) if source in _SIGNED else x
     made = bitcast(b, signed, _SIGNED.get(dtype, dtype))

@@ -19,7 +19,15 @@ from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
-from graphc_frontends.onnx.operators import NEVER, NEWEST_OPSET, Handler, handler_of
+from graphc_frontends.onnx.operators import (
+    COUNTED,
+    NEVER,
+    NEWEST_OPSET,
+    NO_TEXTS,
+    RANDOM,
+    Handler,
+    handler_of,
+)
 from graphc_frontends.onnx.reading import onnx_package
 from graphc_frontends.onnx.values import NeedsValue, mistake, settled
 
@@ -31,6 +39,11 @@ MAX_DEPTH = 64
 
 MAX_NAMED = 5
 """Nodes that a message names of each operator."""
+
+OF_TEXTS = " of texts"
+TABLES_OF_TEXTS = ("pool_strings", "keys_strings", "values_strings")
+TABLES = ("keys_tensor", "values_tensor")
+"""Attributes that hold texts, and those that may."""
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -82,6 +95,14 @@ class Context:
         """Whether something can read that output."""
         return output < len(self.node.output) and bool(self.node.output[output])
 
+    def count_name(self, axis: int) -> str:
+        """What an axis of the first output is called whose size values decide."""
+        return f"{self.node.output[0]}.{axis}"
+
+    def count(self, axis: int) -> int | None:
+        """The size that was given for it."""
+        return self.reader.sizes.get(self.count_name(axis))
+
     @property
     def opset(self) -> int:
         """The version of the default domain."""
@@ -110,6 +131,14 @@ class Body:
     def inputs(self) -> list[str]:
         return [given.name for given in self.graph.input]
 
+    def repeated(self, *inputs: object) -> list[object]:
+        """What a step of a loop gives, which is traced once for all of them."""
+        self.reader.loops += 1
+        try:
+            return self(*inputs)
+        finally:
+            self.reader.loops -= 1
+
     def __call__(self, *inputs: object) -> list[object]:
         scope = self.scope.inside()
         scope.values.update(zip(self.inputs, inputs, strict=False))
@@ -118,11 +147,21 @@ class Body:
 
 @dataclass
 class Reader:
-    """Reads one model into the program that `builder` makes."""
+    """Reads one model into the program that `builder` makes.
+
+    sizes  of dims in every call, by name; of results too whose size values decide
+    step   the input that says which random numbers a call draws; None: nothing draws any
+    drawn  how many nodes have drawn
+    loops  how many loops the node that is read is in
+    """
 
     model: ModelProto
     builder: ProgramBuilder
     listing: Listing
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    step: object = None
+    drawn: int = 0
+    loops: int = 0
 
     def __post_init__(self) -> None:
         self.onnx = onnx_package()
@@ -143,8 +182,10 @@ class Reader:
         missing: Counter[str] = Counter()
         names: dict[str, list[str]] = {}
         for node in _nodes(self.model.graph.node):
-            if self._meaning(node, self.opsets) is None:
-                operator = operator_name(node.domain, node.op_type)
+            operator = operator_name(node.domain, node.op_type)
+            if self._is_of_texts(node):
+                operator += OF_TEXTS
+            if operator.endswith(OF_TEXTS) or self._meaning(node, self.opsets) is None:
                 missing[operator] += 1
                 names.setdefault(operator, []).append(node.name or node.output[0])
         if not missing:
@@ -154,8 +195,31 @@ class Reader:
             for operator, count in missing.most_common()
         ]
         message = f"{self.listing.file} has operators that are not known here: {', '.join(listed)}"
-        reasons = [f"{name}: {why}" for name, why in NEVER.items() if name in missing]
+        why = {name: NO_TEXTS if name.endswith(OF_TEXTS) else NEVER.get(name) for name in missing}
+        reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
         raise fail("unknown-op", message, notes=[Note(reason) for reason in reasons])
+
+    def _is_of_texts(self, node: NodeProto) -> bool:
+        """Whether a table of a node of `ai.onnx.ml`, or the words that it counts, are texts."""
+        texts = self.onnx.TensorProto.STRING
+        return any(
+            (a.name in TABLES_OF_TEXTS and len(a.strings) > 0)
+            or (a.name in TABLES and a.t.data_type == texts)
+            for a in node.attribute
+        )
+
+    def counts(self) -> list[str]:
+        """The names of sizes that values decide."""
+        return [
+            f"{node.output[0]}.{COUNTED[node.op_type]}"
+            for node in _nodes(self.model.graph.node)
+            if node.op_type in COUNTED and node.domain in DEFAULT_DOMAINS
+        ]
+
+    def draws(self) -> bool:
+        """Whether a node may draw random numbers."""
+        bodies = [self.model.graph.node, *(f.node for f in self.model.functions)]
+        return any(_may_draw(node) for nodes in bodies for node in _nodes(nodes))
 
     def _meaning(self, node: NodeProto, opsets: Mapping[str, int]) -> Handler | Function | None:
         domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
@@ -330,9 +394,12 @@ class Reader:
 
     def array(self, tensor: Any) -> np.ndarray[Any, Any]:
         """The array of a tensor in the file."""
+        if any(n < 0 for n in tensor.dims):
+            message = f"the array `{tensor.name}` has the sizes {[*tensor.dims]}"
+            raise mistake("bad-model-file", message)
         try:
             return self.onnx.numpy_helper.to_array(tensor)
-        except (TypeError, ValueError) as problem:
+        except (KeyError, TypeError, ValueError) as problem:
             message = f"the array `{tensor.name}` is damaged: {problem}"
             raise mistake("bad-model-file", message) from None
 
@@ -348,6 +415,8 @@ class Reader:
             f"{need.what} of {operator} has to be known when the model is compiled and is computed "
             f"from {listed}: give a value, `--fix {names[0]}=…` or values={{{names[0]!r}: …}}"
         )
+        if need.count:
+            message += f"; or the size of the result, `--dim {need.count}=…!`"
         return mistake("input", message)
 
 
@@ -371,6 +440,12 @@ def _nodes(nodes: Any) -> Iterator[NodeProto]:
             yield from _nodes(attribute.g.node)
             for graph in attribute.graphs:
                 yield from _nodes(graph.node)
+
+
+def _may_draw(node: NodeProto) -> bool:
+    if node.op_type == "Dropout":
+        return len(node.input) > 2
+    return node.op_type in RANDOM
 
 
 def _listed(names: Sequence[str]) -> str:

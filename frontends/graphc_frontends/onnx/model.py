@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.support.diagnostics import fail, suggestion
+from graphc.support.element_types import lacking_name
 from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
-from graphc_frontends.onnx.reading import bfloat16, read_model
+from graphc_frontends.onnx.reading import element_type, read_model
 from graphc_frontends.onnx.values import Dim, Weight, dtype_of, is_float, is_known
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MAX_WRITTEN = 64
 """Elements up to which an array that a node gives is written into the function."""
+
+STEP = "random.step"
+"""The input of a program that draws random numbers which says, in each call, which ones."""
 
 ELEMENT_TYPES = {
     np.dtype(np.float32): "f32",
@@ -39,12 +43,12 @@ ELEMENT_TYPES = {
     np.dtype(np.uint32): "u32",
     np.dtype(np.uint64): "u64",
 }
-"""And bf16, whose type in numpy a package brings."""
+"""And those whose type in numpy a package brings."""
 
 
 def element_name(dtype: np.dtype[Any]) -> str | None:
     """graphc's name of an element type; None for one that it does not have."""
-    return "bf16" if dtype == bfloat16() else ELEMENT_TYPES.get(dtype)
+    return lacking_name(dtype) or ELEMENT_TYPES.get(dtype)
 
 
 def load_program(
@@ -75,7 +79,7 @@ def program_of(
 ) -> Program:
     """The program of a model's message; `file` is what errors call it."""
     builder = ProgramBuilder()
-    reader = Reader(model, builder, Listing(file, model.graph))
+    reader = Reader(model, builder, Listing(file, model.graph), sizes)
     reader.check_operators()
     scope = Scope(opsets_of(model.opset_import))
     _Inputs(reader, file, bounds, sizes, values).declare(scope)
@@ -118,13 +122,19 @@ class _Inputs:
         graph = self._reader.model.graph
         weights = {tensor.name for tensor in graph.initializer}
         inputs = [given for given in graph.input if given.name not in weights]
-        self._check_names("values", [*self._values], [given.name for given in inputs])
+        steps = [STEP] if self._reader.draws() else []
+        self._check_names("values", [*self._values], [*(given.name for given in inputs), *steps])
         for given in inputs:
             if given.name in self._values:
                 scope.values[given.name] = self._fixed(given.type, self._values[given.name])
             else:
                 scope.values[given.name] = self._input(given.name, given.type)
-        self._check_names("sizes", [*self._sizes], [*self._dims])
+        if STEP in steps:
+            if STEP in self._values:
+                self._reader.step = np.asarray(self._values[STEP], np.int64)
+            else:
+                self._reader.step = self._reader.builder.input(STEP, (), "i64", drop_unread=True)
+        self._check_names("sizes", [*self._sizes], [*self._dims, *self._reader.counts()])
         self._check_names("bounds", [*self._bounds], [*self._dims])
         if self._unbounded:
             listed = ", ".join(f"`{name}`" for name in self._unbounded)
@@ -154,11 +164,11 @@ class _Inputs:
         if kind != "tensor_type":
             raise fail("not-supported", f"{self._file}: the input `{name}` is a {kind}")
         tensor = type.tensor_type
-        dtype = self._reader.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        element = element_name(np.dtype(dtype))
-        if element is None:
-            message = f"{self._file}: the input `{name}` has elements of {dtype}"
-            raise fail("not-supported", f"{message}, which is not supported")
+        if tensor.elem_type == self._reader.onnx.TensorProto.STRING:
+            message = f"{self._file}: the input `{name}` is of texts, which are not computed with"
+            raise fail("not-supported", message)
+        element = element_name(element_type(tensor.elem_type, f"{self._file}: the input `{name}`"))
+        assert element is not None  # `element_type` knows no others
         if not tensor.HasField("shape"):
             message = f"{self._file} does not say how many axes the input `{name}` has"
             raise fail("not-supported", message)
@@ -167,6 +177,9 @@ class _Inputs:
 
     def _size(self, input: str, axis: int, given: Any) -> Dim:
         if given.HasField("dim_value"):
+            if given.dim_value < 0:
+                message = f"{self._file}: axis {axis} of `{input}` has the size {given.dim_value}"
+                raise fail("bad-model-file", message)
             return int(given.dim_value)
         name = given.dim_param or f"{input}.{axis}"
         if name not in self._dims:

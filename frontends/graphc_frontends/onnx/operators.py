@@ -18,19 +18,27 @@ from pkgutil import iter_modules
 NEWEST_OPSET = 28
 """The newest version of the default operator set that the handlers were written for."""
 
+NO_TEXTS = "texts are not computed with: give the model what comes behind this node"
+
 NEVER = {
-    "NonMaxSuppression": "values decide how many boxes there are",
     "ImageDecoder": "files of pictures are not read",
     **dict.fromkeys(
         ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"),
-        "texts are not computed with",
-    ),
-    **dict.fromkeys(
-        ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"),
-        "its numbers cannot be repeated",
+        NO_TEXTS,
     ),
 }
 """Operators of the default domain without a handler, and why."""
+
+COUNTED = {"NonMaxSuppression": 0, "NonZero": 1}
+"""Operators whose result has an axis, the number, of a size that values decide."""
+
+RANDOM = frozenset(
+    (
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        *("Multinomial", "Bernoulli"),
+    )
+)
+"""Operators that draw random numbers; Dropout does too where it is told that it trains."""
 
 CONTEXT = "context"
 """The keyword by which a handler asks for the node that it is called for."""
@@ -53,12 +61,16 @@ _TABLE: dict[tuple[str, str], list[Handler]] = {}
 
 
 def operator(
-    name: str, since: int = 1, domain: str = ""
+    name: str, since: int = 1, domain: str = "", *, settings_of: Callable[..., object] | None = None
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Make a function the handler of an operator from this version on."""
+    """Make a function the handler of an operator from this version on.
+
+    settings_of  another handler, whose attributes it takes too, as `**settings`
+    """
 
     def register(function: Callable[..., object]) -> Callable[..., object]:
-        parameters = inspect.signature(function).parameters.values()
+        known_by = [function] if settings_of is None else [function, settings_of]
+        parameters = [p for f in known_by for p in inspect.signature(f).parameters.values()]
         named = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         takes = frozenset(named - {CONTEXT})
         known = _TABLE.setdefault((domain, name), [])

@@ -17,10 +17,12 @@ import numpy as np
 
 import graphc as gc
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.element_types import lacking_name
+from graphc.support.short_types import SHORT_INTEGERS
 from graphc.tensor.caller import caller_location
 from graphc.tensor.program_builder import Symbol
 from graphc.tensor.tensor import Tensor
-from graphc_frontends.onnx.reading import bfloat16
+from graphc_frontends.onnx.reading import brought_types
 
 Known = np.ndarray[Any, Any]
 Dim = int | Symbol
@@ -34,12 +36,16 @@ class Weight(Tensor):
 
 
 class NeedsValue(Exception):
-    """A handler has to know a value that only calls give."""
+    """A handler has to know a value that only calls give.
 
-    def __init__(self, value: Tensor, what: str) -> None:
+    count  the name of a size that could be given in its place
+    """
+
+    def __init__(self, value: Tensor, what: str, count: str = "") -> None:
         super().__init__(what)
         self.value = value
         self.what = what
+        self.count = count
 
 
 def mistake(slug: str, message: str) -> GraphcError:
@@ -58,12 +64,12 @@ def is_known(value: object) -> TypeGuard[Known]:
     return isinstance(value, np.ndarray)
 
 
-def known(value: object, what: str) -> Known:
+def known(value: object, what: str, count: str = "") -> Known:
     """The array of a value that has to be known; `what` it is, for the message."""
     if isinstance(value, Weight):
         return value.array
     if isinstance(value, Tensor):
-        raise NeedsValue(value, what)
+        raise NeedsValue(value, what, count)
     if is_known(value):
         return value
     raise mistake("argument-type", f"{what} requires an array")
@@ -115,13 +121,14 @@ def dtype_of(value: Any) -> np.dtype[Any]:
     """The element type; of sizes that of ONNX's shapes."""
     if value.dtype == object:
         return np.dtype(np.int64)
-    return bfloat16() if value.dtype.names else value.dtype
+    return brought_types()[value.dtype.names[0]] if value.dtype.names else value.dtype
 
 
 def is_float(value: Any) -> bool:
     """Whether the elements are floats."""
     dtype = dtype_of(value)
-    return dtype.kind == "f" or dtype == bfloat16()
+    name = lacking_name(dtype)
+    return dtype.kind == "f" if name is None else name not in SHORT_INTEGERS
 
 
 # --- computing -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from graphc.artifacts.onnx.walk import report_unwritable, write_block
 from graphc.ir.core import Function, Value
 from graphc.ir.declared_dims import dims_of
 from graphc.ir.dims import size_product, size_text
+from graphc.ir.traversal import walk
 from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.runtime.signature import SequenceTables
 from graphc.support.diagnostics import DiagnosticSink
@@ -76,6 +77,7 @@ def make_model(
                 sources.setdefault(dim, (port.name, axis))
     sink = DiagnosticSink()
     report_unwritable(function, sink)
+    _report_unknown_elements(function, sink)
     told = sources.keys() | ({_table(function, sequences).dims[0]} if sequences else set())
     _report_unknown_sizes(function, told, sink)
     sink.raise_if_errors()
@@ -125,6 +127,13 @@ def _report_unknown_sizes(function: Function, told: Set[Dim], sink: DiagnosticSi
     if unknown:
         listed = ", ".join(map(str, unknown))
         message = f"a size in ONNX is that of an input, and none of this function's has {listed}"
+        sink.error("not-supported", message, function.location)
+
+
+def _report_unknown_elements(function: Function, sink: DiagnosticSink) -> None:
+    values = [*function.arguments, *(r for op in walk(function) for r in op.results)]
+    for dtype in sorted({v.tensor.dtype.value for v in values} - {*ELEMENT_TYPES}):
+        message = f"ONNX's operators of version {OPSET} have no elements of {dtype}"
         sink.error("not-supported", message, function.location)
 
 

@@ -12,6 +12,7 @@ from importlib.resources import files
 from graphc.backends.cuda.kernel import Kernel
 from graphc.ir.machine import GpuMachine
 from graphc.ir.types import DType
+from graphc.support.short_types import SHORT_TYPES
 
 C_TYPES = {
     DType.F32: "float",
@@ -27,6 +28,7 @@ C_TYPES = {
     DType.U16: "unsigned short",
     DType.U32: "u32",
     DType.U64: "u64",
+    **{DType(name): "unsigned char" for name in SHORT_TYPES},
 }
 
 HEADERS = ("device", "words", "fold", "product", "indexed", "windows", "pooling", "depthwise")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from graphc.ir.elements import element_bytes
 from graphc.ir.types import DType
+from graphc.support.short_types import SHORT_TYPES
 
 
 class LaneType(NamedTuple):
@@ -53,6 +54,7 @@ BITS = {
     "u64": "i64",
     "f16": "i16",
     "bf16": "i16",
+    **dict.fromkeys(SHORT_TYPES, "i8"),
 }
 """Elements that are only moved and converted: the integers that have their bits."""
 

@@ -13,6 +13,13 @@ from dataclasses import dataclass
 
 from graphc.backends.numpy.linear_kernel import Constant, Item, ScalarOp
 from graphc.ir.types import DType
+from graphc.support.short_types import (
+    SHORT_FLOATS,
+    SHORT_INTEGERS,
+    SHORT_TYPES,
+    ShortFloat,
+    ShortInteger,
+)
 
 UFUNCS = {
     "add": "np.add",
@@ -139,6 +146,62 @@ def to_bf16(x, out):
 def of_bf16(x, out):
     """Numbers of bf16, which are the upper halves of those of f32."""
     np.copyto(out.view(np.uint32), x["bf16"].astype(np.uint32) << np.uint32(16))
+''',
+    "to_short_float": '''
+def to_short_float(x, of, out):
+    """The bits of the nearest numbers of a type of 8 bits or fewer, of two of the even one.
+
+    `of`: bits of its fraction, bias, digits of its largest number, bits for what is beyond and for
+    nan, bit of the sign, whether zeros have none.
+    """
+    fraction, bias, most, beyond, nan, sign, is_unsigned_zero = of
+    x = np.asarray(x)
+    bits = x.astype(np.float32).view(np.int32)
+    if x.dtype == np.float64:
+        # Rounded once: towards zero, and then the last digit says that some were lost.
+        back = bits.view(np.float32).astype(np.float64)
+        odd = bits - (np.abs(back) > np.abs(x)).astype(np.int32) | np.int32(1)
+        bits = np.where((back != x) & ~np.isnan(x), odd, bits)
+    digits, shift = bits & np.int32(0x7FFFFFFF), 23 - fraction
+    moved = digits - np.int32((127 - bias << 23) - (1 << shift - 1) + 1)
+    made = moved + (digits >> shift & np.int32(1)) >> shift
+    # Denormals are the last digits of a sum, which rounds them.
+    far = np.float32(2.0 ** (24 - bias - fraction))
+    small = (digits.view(np.float32) + far).view(np.int32) - far.view(np.int32)
+    made = np.where(digits < 128 - bias << 23, small, made)
+    made = np.where(made > most, beyond, made)
+    signed = made | np.where(bits < 0, sign, 0)
+    signed = np.where(made == 0, 0, signed) if is_unsigned_zero else signed
+    np.copyto(out.view(np.uint8), np.where(np.isnan(x), nan, signed), casting="unsafe")
+''',
+    "of_short_float": '''
+def of_short_float(x, of, out):
+    """f32 of the bits of numbers; `of` as in `to_short_float`."""
+    fraction, bias, most, beyond, nan, sign, is_unsigned_zero = of
+    codes = x.view(np.uint8).astype(np.int32)
+    digits, shift = codes & np.int32(sign - 1), 23 - fraction
+    moved = digits << shift
+    least = np.int32(128 - bias << 23)
+    small = (moved + least).view(np.float32) - least.view(np.float32)
+    normal = (moved + np.int32(127 - bias << 23)).view(np.float32)
+    made = np.where(digits < 1 << fraction, small, normal)
+    infinite = np.inf if beyond != nan and beyond > most else np.nan
+    made = np.where(digits > most, np.where(digits == beyond, infinite, np.nan), made)
+    made = np.where(codes & sign, -made, made)
+    is_nan = (codes == sign) & bool(is_unsigned_zero)
+    np.copyto(out, np.where(is_nan, np.nan, made), casting="unsafe")
+''',
+    "to_short_integer": '''
+def to_short_integer(x, of, out):
+    """The low bits of integers; `of`: how many, and whether one is a sign."""
+    np.copyto(out.view(np.uint8), np.asarray(x) & ((1 << of[0]) - 1), casting="unsafe")
+''',
+    "of_short_integer": '''
+def of_short_integer(x, of, out):
+    """The numbers that the low bits are."""
+    bits, is_signed = of
+    low = x.view(np.uint8).astype(out.dtype) & ((1 << bits) - 1)
+    np.subtract(low, (low >> bits - 1 << bits) * is_signed, out=out)
 ''',
     "random_uniform": '''
 def random_uniform(counter, key, out):
@@ -389,6 +452,9 @@ def is_helper(scalar_op: ScalarOp) -> bool:
 
 
 def _cast(source: DType, target: DType) -> str:
+    for one, way in ((source, "of"), (target, "to")):
+        if one.value in SHORT_TYPES:
+            return f"{way}_short_{'float' if one.is_float else 'integer'}"
     if source is DType.BF16:
         return "of_bf16"
     if target is DType.BF16:
@@ -399,8 +465,19 @@ def _cast(source: DType, target: DType) -> str:
 
 
 def extra_operand(scalar_op: ScalarOp) -> str:
-    """What a ufunc needs besides the scalar op's operands."""
+    """What a function needs besides the scalar op's operands."""
+    if scalar_op.name == "cast":
+        for dtype in (scalar_op.args[0].dtype, scalar_op.dtype):
+            if dtype.value in SHORT_TYPES:
+                return _format(SHORT_TYPES[dtype.value])
     return "0" if scalar_op.name == "cast" and scalar_op.dtype is DType.I1 else ""
+
+
+def _format(of: ShortFloat | ShortInteger) -> str:
+    if isinstance(of, ShortInteger):
+        return f"({of.bits}, {int(of.is_signed)})"
+    numbers = (of.fraction, of.bias, of.most, of.beyond, of.nan, of.sign)
+    return f"({', '.join(map(str, numbers))}, {int(of.is_unsigned_zero)})"
 
 
 @dataclass(frozen=True)
@@ -527,8 +604,16 @@ class Recorder:
     def cast(self, a: Item, dtype: DType, /) -> Item:
         if a.dtype is dtype:
             return a
-        if a.dtype is DType.BF16 and dtype is not DType.F32:
-            a = self._scalar_op("cast", DType.F32, a)
+        if a.dtype.numpy.names and dtype is not a.dtype.computed:
+            return self.cast(self._scalar_op("cast", a.dtype.computed, a), dtype)
+        if dtype.value in SHORT_INTEGERS and a.dtype is not DType.I32:
+            whole = self.cast(a, DType.I64 if a.dtype.computed is DType.I64 else DType.I32)
+            if a.dtype.is_float:
+                least, most = (self.literal(n, whole) for n in dtype.limits)
+                whole = self.minimum(self.maximum(whole, least), most)
+            return self._scalar_op("cast", dtype, whole)
+        if dtype.value in SHORT_FLOATS and not a.dtype.is_float:
+            a = self._scalar_op("cast", DType.F64, a)
         return self._scalar_op("cast", dtype, a)
 
     def bitcast(self, a: Item, dtype: DType, /) -> Item:

@@ -18,8 +18,8 @@ _LINE = 88
 
 def dtype_text(dtype: DType) -> str:
     """numpy's name of the type that elements have in arrays."""
-    if dtype is DType.BF16:
-        return 'np.dtype([("bf16", np.uint16)])'
+    if dtype.numpy.names:
+        return f'np.dtype([("{dtype}", np.uint{8 * dtype.itemsize})])'
     return "np.bool_" if dtype is DType.I1 else f"np.{dtype.numpy.name}"
 
 
@@ -85,7 +85,7 @@ class Constants:
 
     def number(self, value: bool | int | float, dtype: DType) -> str:
         """The name of one number."""
-        if dtype is DType.BF16:
+        if dtype.numpy.names:
             return self.array([value], (), dtype)
         return self._define([f"{dtype_text(dtype)}({number_text(value)})"])
 
@@ -93,7 +93,7 @@ class Constants:
         self, values: Sequence[bool | int | float], shape: Sequence[int], dtype: DType
     ) -> str:
         """The name of an array of these elements, row-major."""
-        if len(values) > _LISTED_ELEMENTS or dtype is DType.BF16:
+        if len(values) > _LISTED_ELEMENTS or dtype.numpy.names:
             return self._define(decode_text(stored(values, dtype).reshape(shape)))
         listed = ", ".join(number_text(v) for v in values)
         return self._define([f"np.array([{listed}], {dtype_text(dtype)}).reshape({tuple(shape)})"])

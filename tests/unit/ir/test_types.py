@@ -41,12 +41,17 @@ def test_an_element_type_has_its_numpy_type_and_size(
 
 
 def test_floats_unsigned_and_stored_types_say_so() -> None:
-    assert [d.value for d in DType if d.is_float] == ["f32", "f64", "f16", "bf16"]
-    assert [d.value for d in DType if d.is_unsigned] == ["u8", "u16", "u32", "u64"]
+    assert [d.value for d in DType if d.is_float] == [
+        *("f32", "f64", "f16", "bf16"),
+        *("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f4e2m1fn"),
+    ]
+    assert [d.value for d in DType if d.is_unsigned] == [*("u8", "u16", "u32", "u64", "u4", "u2")]
     stored = {d.value: d.computed.value for d in DType if d is not d.computed}
-    assert stored == {"f16": "f32", "bf16": "f32"} | dict.fromkeys(
-        ("i8", "i16", "u8", "u16"), "i32"
-    ) | dict.fromkeys(("u32", "u64"), "i64")
+    floats = ("f16", "bf16", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f4e2m1fn")
+    integers = ("i8", "i16", "u8", "u16", "i4", "u4", "i2", "u2")
+    assert stored == dict.fromkeys(floats, "f32") | dict.fromkeys(integers, "i32") | dict.fromkeys(
+        ("u32", "u64"), "i64"
+    )
 
 
 @pytest.mark.parametrize(

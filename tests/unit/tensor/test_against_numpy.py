@@ -13,6 +13,8 @@ import graphc as gc
 from graphc.ir.core import OpDef
 from graphc.ir.params import NoParams
 from graphc.ops import bits
+from graphc.ops.random import philox
+from graphc.support.randomness import Purpose, random_words
 from graphc.tensor.functions import FUNCTIONS
 from tests.support.compiling import RUN_HERE
 from tests.support.op_table import ROWS
@@ -534,7 +536,7 @@ def test_every_function_is_compared_with_numpy_here() -> None:
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
     elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
     elsewhere |= {"depthwise_conv", "conv_transpose"}
-    elsewhere |= {"take", "take_along_axis", "add_along_axis"}
+    elsewhere |= {"take", "take_along_axis", "add_along_axis", "random_uniform"}
     tested = {
         *UNARY,
         *BINARY,
@@ -555,6 +557,29 @@ def test_constant_arrays_are_numpy_s(dtype: Any) -> None:
     agree(gc.ones(4, dtype), np.ones(4, element), "ones")
     agree(gc.full((2,), 1, dtype), np.full((2,), 1, element), "full")
     agree(gc.eye(3, 2, dtype), np.eye(3, 2, dtype=element), "eye")
+
+
+@EVERYWHERE
+def test_random_numbers_follow_from_place_step_seed_and_stream(backend: str) -> None:
+    def wanted(step: int, seed: int, stream: int) -> Array:
+        key = random_words(seed, Purpose.MASK, stream, 1)
+        places = np.arange(35).reshape(5, 7).astype(np.uint64) + np.uint64(step << 32)
+        return (philox(places, key) >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+
+    for more in ({}, {"seed": 5}, {"stream": 2}):
+        made = gc.function(lambda n, m=more: gc.random_uniform((5, 7), n, **m), backend=backend)
+        for step in (0, 3):
+            given = {"seed": 0, "stream": 0} | more
+            np.testing.assert_array_equal(made(step), wanted(step, **given))
+    with pytest.raises(gc.GraphcError, match="one whole number as step"):
+        gc.random_uniform((2,), np.zeros(2, np.int64))
+
+
+def test_a_constant_is_repeated_over_a_size_that_calls_decide() -> None:
+    """Was computed at once, without the size."""
+    ones = np.ones(3, np.float32)
+    repeated = gc.program(lambda x: gc.broadcast_to(ones, (x.shape[0], 3)) + x, {"x": "Nx3"})
+    np.testing.assert_array_equal(gc.compile(repeated)(x=np.ones((2, 3)))["result"], 2)
 
 
 def test_arange_counts() -> None:

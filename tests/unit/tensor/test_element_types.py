@@ -99,7 +99,7 @@ def test_a_number_that_does_not_fit_is_an_error() -> None:
         gc.function(lambda a: a + 2**31)(INTS)
 
 
-@pytest.mark.parametrize("dtype", [np.complex128, object, "U3"])
+@pytest.mark.parametrize("dtype", [np.complex128, object, "U3", [("a", "u1")]])
 def test_other_element_types_are_refused(dtype: Any) -> None:
     with pytest.raises(gc.GraphcError, match="argument-type"):
         gc.function(lambda a: a)(np.zeros(2, dtype))

@@ -98,7 +98,7 @@ def _looped(steps: Any, carried: Sequence[Any], body: Body) -> object:
 
     def step(before: Any, _x: Any) -> tuple[Any, Any]:
         at, *values = before
-        going, *made = body(at, np.array(True), *values)
+        going, *made = body.repeated(at, np.array(True), *values)
         if not is_known(going) or not bool(going.reshape(-1)[0]):
             raise mistake("not-supported", "requires a condition that is always true")
         after = made[: len(carried)]
@@ -131,7 +131,7 @@ def scan(
     xs = [_first(x, a, bool(w)) for x, a, w in zip(scanned, axes, ways, strict=True)]
 
     def step(before: Any, elements: Any) -> tuple[Any, Any]:
-        made = body(*before, *elements)
+        made = body.repeated(*before, *elements)
         return tuple(made[:count]), tuple(made[count:])
 
     last, ys = gc.scan(step, tuple(carried), tuple(xs))

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import graphc as gc
+from graphc.support.element_types import lacking_name
+from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
@@ -344,13 +346,33 @@ def clip(x: Any, low: Any = None, high: Any = None) -> object:
 
 
 @operator("CastLike", 15)
-def cast_like(x: Any, like: Any) -> object:
-    return cast_to(x, dtype_of(like))
+def cast_like(x: Any, like: Any, *, saturate: int = 1) -> object:
+    return _cast(x, dtype_of(like), saturate)
 
 
 @operator("Cast")
-def cast(x: Any, *, to: int) -> object:
-    return cast_to(x, element_type(to))
+def cast(x: Any, *, to: int, saturate: int = 1) -> object:
+    return _cast(x, element_type(to), saturate)
+
+
+def _cast(x: Any, dtype: np.dtype[Any], saturate: int) -> Any:
+    """Of what is beyond an f8 its largest number where it saturates; of a float as an integer of 4
+    or 2 bits the low bits."""
+    name = lacking_name(dtype)
+    if saturate and name in SHORT_FLOATS:
+        return cast_to(within(x, dtype), dtype)
+    if name in SHORT_INTEGERS and is_float(x):
+        return cast_to(cast_to(x, np.dtype(np.int32)), dtype)
+    return cast_to(x, dtype)
+
+
+def within(x: Any, dtype: np.dtype[Any]) -> Any:
+    """f32 or f64 between the ends of a float of 8 bits or fewer; nan stays."""
+    most = SHORT_FLOATS[lacking_name(dtype) or ""].largest
+    wide = x if dtype_of(x) == np.float64 else cast_to(x, np.dtype(np.float32))
+    xp = of(wide)
+    ends = (np.asarray(n, dtype_of(wide)) for n in (-most, most))
+    return xp.minimum(xp.maximum(wide, next(ends)), next(ends))
 
 
 def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:

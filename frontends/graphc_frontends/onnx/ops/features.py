@@ -31,7 +31,7 @@ def tf_idf_vectorizer(
 ) -> object:
     """How often each n-gram is in a row of whole numbers, also with so many skipped between."""
     if pool_int64s is None:
-        raise unsupported("TfIdfVectorizer of strings")
+        raise mistake("bad-model-file", "requires the words of its n-grams, pool_int64s")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise unsupported(f"the mode {mode}")
     ends = [*ngram_counts[1:], len(pool_int64s)]
@@ -124,7 +124,7 @@ def label_encoder(
     keys = _listed(keys_tensor, keys_floats, keys_int64s)
     values = _listed(values_tensor, values_floats, values_int64s)
     if keys is None or values is None:
-        raise unsupported("LabelEncoder of strings")
+        raise mistake("bad-model-file", "requires keys and values that are numbers")
     if keys.shape != values.shape or keys.ndim != 1:
         message = f"requires a value for each key, got {keys.shape} keys and {values.shape} values"
         raise mistake("shape-mismatch", message)

@@ -15,7 +15,6 @@ from graphc_frontends.onnx.values import (
     fixed,
     is_float,
     is_known,
-    known,
     known_number,
     of,
     rank_of,
@@ -113,39 +112,3 @@ def one_hot(indices: Any, depth: Any, values: Any, *, axis: int) -> object:
     given = gc.expand_dims(gc.cast(indices, "i64"), place)
     whole = gc.where(given < 0, given + np.int64(count), given)
     return gc.where(whole == numbers, values[1], values[0])
-
-
-# --- sizes that values decide ---------------------------------------------------------------------
-
-
-@operator("Compress", 9)
-def compress(x: Any, condition: Any, *, axis: int | None = None) -> object:
-    """What is chosen has to be known, for the size of the result depends on it."""
-    chosen = known(condition, "the condition")
-    flat = of(x).reshape(x, -1) if axis is None else x
-    return gather(flat, np.flatnonzero(chosen), axis=axis or 0)
-
-
-@operator("NonZero")
-def non_zero(x: Any) -> object:
-    """[axes of x, elements that are not zero] of an array that is known."""
-    array = known(x, "the array")
-    if not array.ndim:
-        return np.zeros((0, int(array != 0)), np.int64)
-    return np.stack(np.nonzero(array)).astype(np.int64)
-
-
-@operator("Unique", 11)
-def unique(x: Any, *, axis: int | None = None, sorted: int) -> object:
-    """Of an array that is known: the values, their first places, and how often each is there."""
-    array = known(x, "the array")
-    array = array.reshape(-1) if axis is None else array
-    place = 0 if axis is None else axis_of(axis, array.ndim)
-    made = np.unique(array, return_index=True, return_inverse=True, return_counts=True, axis=place)
-    values, first, inverse, counts = made
-    inverse = inverse.reshape(-1)
-    if not sorted:
-        order = np.argsort(first)
-        values, first, counts = np.take(values, order, place), first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    return values, *(v.astype(np.int64) for v in (first, inverse, counts))

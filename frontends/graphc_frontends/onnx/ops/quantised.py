@@ -1,4 +1,5 @@
-"""Quantised operators: integers of 8 and 16 bits that stand for (integer - zero point) scale.
+"""Quantised operators: integers of 2 to 16 bits that stand for (integer - zero point) scale, and
+floats of 8 and 4 bits that stand for float scale.
 
 Products of integers are those of floats, which are exact: in f32 where all sums stay below 2^24, in
 f64 else.
@@ -6,14 +7,16 @@ f64 else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from graphc.support.element_types import lacking_name
+from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS, SHORT_TYPES
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.ops.convolution import conv
-from graphc_frontends.onnx.ops.elementwise import cast_to, round_
+from graphc_frontends.onnx.ops.elementwise import cast_to, round_, within
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     axis_of,
@@ -24,6 +27,9 @@ from graphc_frontends.onnx.values import (
     shape_of,
     unsupported,
 )
+
+QUANTISED = ("int8", "uint8", "int16", "uint16", "int32")
+"""Types of numpy's that floats are quantised to."""
 
 SMALL = 2**24 // 255**2
 """Products of differences of 8 bits that f32 adds up without a rounding."""
@@ -49,24 +55,29 @@ def quantize_linear(
     like = element_type(precision) if precision else dtype_of(scale)
     parts = (cast_to(x, like), cast_to(_spread(scale, x, axis, block_size), like))
     ratio = of(*parts).divide(*parts)
-    return _quantised(ratio, None if zero is None else _spread(zero, x, axis, block_size), dtype)
+    offset = None if zero is None else _spread(zero, x, axis, block_size)
+    return _quantised(ratio, offset, dtype, saturate)
 
 
 def _quantised_type(zero: Any, output_dtype: int) -> np.dtype[Any]:
     dtype = element_type(output_dtype) if output_dtype else np.dtype(np.uint8)
     dtype = dtype if zero is None else dtype_of(zero)
-    if dtype.kind not in "iu" or dtype.name not in ("int8", "uint8", "int16", "uint16", "int32"):
+    if lacking_name(dtype) not in SHORT_TYPES and dtype.name not in QUANTISED:
         raise unsupported(f"quantising to {dtype}")
     return dtype
 
 
-def _quantised(ratio: Any, zero: Any, dtype: np.dtype[Any]) -> object:
-    """The nearest integers of the type to numbers, whose zero is the zero point."""
+def _quantised(ratio: Any, zero: Any, dtype: np.dtype[Any], saturate: int = 1) -> object:
+    """The nearest numbers of the type, of integers those whose zero is the zero point."""
+    name = lacking_name(dtype)
+    if name in SHORT_FLOATS:
+        return cast_to(within(ratio, dtype) if saturate else ratio, dtype)
     whole: Any = round_(cast_to(ratio, np.dtype(np.float32)))
     if zero is not None:
         whole = whole + cast_to(zero, np.dtype(np.float32))
-    info = np.iinfo(dtype)
-    low, high = (np.asarray(n, np.float32) for n in (info.min, info.max))
+    info = np.iinfo(dtype) if name is None else None
+    ends = (info.min, info.max) if info else SHORT_INTEGERS[name or ""].limits
+    low, high = (np.asarray(n, np.float32) for n in ends)
     xp = of(whole)
     return cast_to(xp.minimum(xp.maximum(whole, low), high), dtype)
 
@@ -136,13 +147,25 @@ def _exact(terms: Any, *operands: Any) -> Any:
     return np.float32 if is_small else np.float64
 
 
+def _along(given: Any, behind: int) -> Any:
+    """A scale or a zero point for each place of an axis with so many more behind it; one for all of
+    them as it is."""
+    if given is None or rank_of(given) != 1:
+        return given
+    return given.reshape((-1, *[1] * behind))
+
+
+def _behind_rows(a: Any) -> int:
+    """How many axes are behind that of a's rows."""
+    return min(rank_of(a), 2) - 1
+
+
 def _product(a: Any, b: Any, a_zero: Any, b_zero: Any) -> Any:
     """The product of matrices less their zero points, which may be those of a's rows and of b's
     columns, as exact floats."""
     dtype = _exact(shape_of(a)[-1], a, b)
-    if a_zero is not None and rank_of(a_zero) == 1 and rank_of(a) > 1:
-        a_zero = of(a_zero).expand_dims(a_zero, 1)
-    left, right = _difference(a, a_zero, dtype), _difference(b, b_zero, dtype)
+    left = _difference(a, _along(a_zero, _behind_rows(a)), dtype)
+    right = _difference(b, b_zero, dtype)
     return of(left, right).matmul(left, right)
 
 
@@ -167,9 +190,8 @@ def qlinear_matmul(
     y_scale: Any,
     y_zero: Any,
 ) -> object:
-    if rank_of(a_scale) == 1 and rank_of(a) > 1:
-        a_scale = of(a_scale).expand_dims(a_scale, 1)
-    return _requantised(_product(a, b, a_zero, b_zero), a_scale, b_scale, y_scale, y_zero)
+    made = _product(a, b, a_zero, b_zero)
+    return _requantised(made, _along(a_scale, _behind_rows(a)), b_scale, y_scale, y_zero)
 
 
 def _requantised(made: Any, x_scale: Any, w_scale: Any, y_scale: Any, y_zero: Any) -> object:
@@ -182,37 +204,22 @@ def _requantised(made: Any, x_scale: Any, w_scale: Any, y_scale: Any, y_zero: An
 # --- convolutions --------------------------------------------------------------------------------
 
 
-def _convolved(x: Any, w: Any, x_zero: Any, w_zero: Any, settings: dict[str, Any]) -> Any:
+def _convolved(x: Any, w: Any, x_zero: Any, w_zero: Any, settings: Mapping[str, Any]) -> Any:
     """The convolution of what is left of both without their zero points, as exact floats."""
     terms: Any = 1
     for n in shape_of(w)[1:]:
         terms = terms * n
     dtype = _exact(terms, x, w)
-    if w_zero is not None and rank_of(w_zero) == 1:
-        w_zero = w_zero.reshape((-1, *[1] * (rank_of(w) - 1)))
-    return conv(_difference(x, x_zero, dtype), _difference(w, w_zero, dtype), None, **settings)
+    kernel = _difference(w, _along(w_zero, rank_of(w) - 1), dtype)
+    return conv(_difference(x, x_zero, dtype), kernel, None, **settings)
 
 
-@operator("ConvInteger")
-def conv_integer(
-    x: Any,
-    w: Any,
-    x_zero: Any = None,
-    w_zero: Any = None,
-    *,
-    auto_pad: str,
-    group: int,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-) -> object:
-    settings = {"auto_pad": auto_pad, "group": group, "kernel_shape": kernel_shape}
-    settings |= {"strides": strides, "pads": pads, "dilations": dilations}
+@operator("ConvInteger", settings_of=conv)
+def conv_integer(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, **settings: Any) -> object:
     return _as_i32(_convolved(x, w, x_zero, w_zero, settings))
 
 
-@operator("QLinearConv")
+@operator("QLinearConv", settings_of=conv)
 def qlinear_conv(
     x: Any,
     x_scale: Any,
@@ -223,22 +230,12 @@ def qlinear_conv(
     y_scale: Any,
     y_zero: Any,
     bias: Any = None,
-    *,
-    auto_pad: str,
-    group: int,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
+    **settings: Any,
 ) -> object:
     """The scale and the zero point of w may be those of each feature; the bias is in units of the
     product of both scales."""
-    settings = {"auto_pad": auto_pad, "group": group, "kernel_shape": kernel_shape}
-    settings |= {"strides": strides, "pads": pads, "dilations": dilations}
     made = _convolved(x, w, x_zero, w_zero, settings)
-    features = (-1, *[1] * (rank_of(x) - 2))
+    extents = rank_of(x) - 2
     if bias is not None:
-        made = made + cast_to(bias, dtype_of(made)).reshape(features)
-    if rank_of(w_scale) == 1:
-        w_scale = w_scale.reshape(features)
-    return _requantised(made, x_scale, w_scale, y_scale, y_zero)
+        made = made + _along(cast_to(bias, dtype_of(made)), extents)
+    return _requantised(made, x_scale, _along(w_scale, extents), y_scale, y_zero)

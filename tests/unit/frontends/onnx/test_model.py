@@ -22,6 +22,7 @@ RANDOM = np.random.default_rng(5)
 W = RANDOM.normal(size=(4, 3)).astype(np.float32)
 B = RANDOM.normal(size=3).astype(np.float32)
 NODE = helper.make_node
+ML = "ai.onnx.ml"
 
 
 def dense(sizes: Any = ("batch", 4)) -> Any:
@@ -128,13 +129,38 @@ def test_operators_that_are_not_known_are_told_at_once(tmp_path: Path) -> None:
     nodes = [
         NODE("Frob", ["x"], ["a"], "first"),
         NODE("Frob", ["a"], ["b"], "second"),
-        NODE("Gizmo", ["b"], ["y"], domain="com.example"),
+        NODE("Gizmo", ["b"], ["g"], domain="com.example"),
+        NODE("LabelEncoder", ["g"], ["l"], domain=ML, keys_strings=["a"], values_int64s=[1]),
+        NODE("StringConcat", ["l", "l"], ["y"], "joined"),
     ]
     made = model(nodes, {"x": [2]}, ["y"])
-    made.opset_import.append(helper.make_opsetid("com.example", 1))
+    made.opset_import.extend(helper.make_opsetid(*s) for s in (("com.example", 1), (ML, 4)))
     problem = refused(saved(made, tmp_path))
     assert problem.slug == "unknown-op"
-    assert "Frob (in 2: `first`, `second`), com.example.Gizmo (in 1: `y`)" in problem.message
+    listed = "Frob (in 2: `first`, `second`), com.example.Gizmo (in 1: `g`)"
+    listed += f", {ML}.LabelEncoder of texts (in 1: `l`), StringConcat (in 1: `joined`)"
+    assert listed in problem.message
+    notes = [note.message for note in problem.notes]
+    assert [n.partition(":")[0] for n in notes] == [f"{ML}.LabelEncoder of texts", "StringConcat"]
+    assert "texts are not computed with" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "slug", "said"),
+    [
+        (TensorProto.STRING, "not-supported", "the input `x` is of texts"),
+        (TensorProto.COMPLEX64, "not-supported", "has elements of COMPLEX64"),
+        (TensorProto.FLOAT8E8M0, "not-supported", "has elements of FLOAT8E8M0"),
+        (99, "bad-model-file", "has elements of the type 99, which ONNX does not have"),
+    ],
+)
+def test_elements_that_are_not_here(kind: int, slug: str, said: str, tmp_path: Path) -> None:
+    made = model([NODE("Identity", ["x"], ["y"])], {"x": [2]}, ["y"], kind=kind)
+    problem = refused(saved(made, tmp_path))
+    assert problem.slug == slug and said in problem.message
+    cast = model([NODE("Cast", ["x"], ["y"], to=kind)], {"x": [2]}, ["y"])
+    problem = refused(saved(cast, tmp_path))
+    assert problem.slug == slug and problem.span is not None
 
 
 def test_a_mistake_points_at_its_node(tmp_path: Path) -> None:
@@ -230,6 +256,25 @@ def test_a_function_that_calls_itself(tmp_path: Path) -> None:
         "limit",
         "graphs and functions lie in each other deeper than 64",
     )
+
+
+def test_arrays_and_sizes_that_are_damaged(tmp_path: Path) -> None:
+    node = NODE("Add", ["x", "w"], ["y"])
+    for said, fields in (
+        ("the array `w` is damaged", {"data_type": 77, "dims": [1], "raw_data": b"a"}),
+        ("the array `w` is damaged", {"data_type": 1, "dims": [2, 3], "raw_data": b"abc"}),
+        (
+            "the array `w` is damaged",
+            {"data_type": 22, "dims": [9], "raw_data": b"a"},
+        ),
+        (r"has the sizes \[-2, 3\]", {"data_type": 1, "dims": [-2, 3]}),
+    ):
+        made = model([node], {"x": [2, 3]}, ["y"])
+        made.graph.initializer.append(TensorProto(name="w", **fields))
+        with pytest.raises(gc.GraphcError, match=rf"bad-model-file.*{said}"):
+            gc.load_program(saved(made, tmp_path))
+    problem = refused(saved(model([NODE("Relu", ["x"], ["y"])], {"x": [-3]}, ["y"]), tmp_path))
+    assert problem.slug == "bad-model-file" and "axis 0 of `x` has the size -3" in problem.message
 
 
 def test_a_huge_size(tmp_path: Path) -> None:

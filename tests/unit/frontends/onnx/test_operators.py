@@ -255,7 +255,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ),
     (node("NonZero", ["x"], ["y"]), {"x": X}, "the array of NonZero has to be known"),
     (node("BitShift", ["x", "x"], ["y"], direction="LEFT"), {"x": X}, "elements of i32, i64"),
-    (node("NonMaxSuppression", ["x", "x"], ["y"]), {"x": X}, "not known here: NonMaxSuppression"),
+    (node("ImageDecoder", ["x"], ["y"]), {"x": X}, "not known here: ImageDecoder"),
     (node("BitCast", ["x"], ["y"], to=TensorProto.DOUBLE), {"x": X}, "a type of as many bits"),
 ]
 
