@@ -223,9 +223,10 @@ class LaneSchedule(Params):
 
 @dataclass(frozen=True)
 class LookupSchedule(Schedule):
-    """Of a sum of looked up products; 0 lanes: not chosen."""
+    """Of a sum of looked up products; a chunk is of so many rows of the index, or numbers of each
+    looked up row (`lookup_axis`). 0 lanes: not chosen."""
 
-    parallel: Literal["rows"] | None = None
+    parallel: Literal["rows", "numbers"] | None = None
     lanes: int = 0
 
 
@@ -401,8 +402,8 @@ def check_schedule(op: Operation) -> Iterable[str]:
         yield from _check_axis(op, schedule)
     elif isinstance(op.opdef.codegen, ChannelProduct):
         yield from _check_channels(op, op.opdef.codegen, schedule)
-    elif isinstance(op.opdef.codegen, IndexedSum) and not has_own_rows(op):
-        yield f"the rows of an index add to the same elements of `{op.opdef.name}`: no chunks"
+    elif isinstance(op.opdef.codegen, IndexedSum) and schedule.parallel != lookup_axis(op):
+        yield f'`{op.opdef.name}` is cut by {lookup_axis(op)}: parallel = "{lookup_axis(op)}"'
 
 
 _WITH_LANES = (
@@ -424,10 +425,12 @@ def _check_channels(op: Operation, codegen: ChannelProduct, schedule: Schedule) 
         yield f"a chunk has to divide the {channels} channels, got {schedule.chunk}"
 
 
-def has_own_rows(op: Operation) -> bool:
-    """Whether each row of an index has a row of the sums that are looked up."""
+def lookup_axis(op: Operation) -> Literal["rows", "numbers"]:
+    """How a sum of looked up products is cut: by the rows of the index where each has a row of the
+    result; else these add to the same rows, and chunks are of numbers of each."""
     codegen = op.opdef.codegen
-    return isinstance(codegen, IndexedSum) and codegen.subscripts(op.params)[-1].startswith("n")
+    assert isinstance(codegen, IndexedSum)
+    return "rows" if codegen.subscripts(op.params)[-1].startswith("n") else "numbers"
 
 
 def _check_tiling(tiling: Tiling) -> Iterable[str]:

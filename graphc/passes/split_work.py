@@ -19,7 +19,7 @@ Convolutions and poolings are cut by images, the result of a convolution for one
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
 images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
-index, where each has a row of the result, updates of rows by the numbers of each. Loops' bodies are
+index, where each has a row of the result, else, as updates of rows, by the numbers of each row. Loops' bodies are
 cut too.
 
 Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
@@ -71,7 +71,7 @@ from graphc.ops.schedules import (
     WeightGradSchedule,
     can_be_beside,
     folded_axes,
-    has_own_rows,
+    lookup_axis,
     product_before,
     schedule_of,
 )
@@ -116,6 +116,9 @@ MOST_PRODUCT_PARTS = 8
 
 MOST_LOOKUP_PARTS = 8
 """Of lookups: each chunk walks over the table anew."""
+
+LEAST_NUMBERS = 64
+"""Of each looked up row in a chunk, where rows are added to: each chunk walks over the index anew."""
 
 MOST_UPDATE_PARTS = 8
 """Of an update of rows: each has sums of its own, and walks over the index anew."""
@@ -247,7 +250,7 @@ def chunks(op: Operation) -> Schedule | None:
             return channel_chunks(op)
         case WeightGradSchedule():
             return weight_chunks(op)
-        case LookupSchedule() if has_own_rows(op):
+        case LookupSchedule():
             return lookup_chunks(op)
         case RowUpdateSchedule():
             return row_update_chunks(op)
@@ -314,12 +317,17 @@ def _most_chunks(extent: int, read: TensorType, far_part: int) -> int:
 
 def lookup_chunks(op: Operation) -> LookupSchedule:
     """How to cut a sum of looked up products."""
-    work = lookups_ns(op)
-    rows = bound_of(op.result.tensor.dims[0])
+    work, axis = lookups_ns(op), lookup_axis(op)
     if work < GRAIN_NS:
         return LookupSchedule()
-    length = _length(rows, work, MOST_LOOKUP_PARTS, 1)
-    return LookupSchedule("rows", length) if length < rows else LookupSchedule()
+    if axis == "rows":
+        extent, most, multiple = bound_of(op.result.tensor.dims[0]), MOST_LOOKUP_PARTS, 1
+    else:
+        y = op.operands[1].tensor
+        extent, multiple = bound_of(y.dims[1]), LINE_BYTES // y.dtype.itemsize
+        most = min(MOST_LOOKUP_PARTS, extent // LEAST_NUMBERS)
+    length = _length(extent, work, most, multiple)
+    return LookupSchedule(axis, length) if length < extent else LookupSchedule()
 
 
 def row_update_chunks(op: Operation) -> RowUpdateSchedule:

@@ -5,13 +5,15 @@ is stored d first, neighbours in d are far apart: the loops then finish a block 
 and k before the next block, so that the rows stay in the cache. A vector of neighbouring k
 whose indices are contiguous in the table (as the words of a class are) is loaded at once, other k
 one by one. Sums over k stay in registers. A result with an indexed axis is zeroed and accumulated
-into. A chunk of n may be a call of its own, where each n has a row of the result.
+into. A chunk of n may be a call of its own, where each n has a row of the result, else one of d.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import (
@@ -61,13 +63,15 @@ class LookedUp:
     texts   the subscripts of the operands without the index, then the result's
     types   likewise
     index   the type of the index, [n, k]
-    is_chunk  the function computes a range of n: it takes `i64 begin, i64 end` besides
+    cut     the letter, if the function computes a range of it: it takes `i64 begin, i64 end` besides
+    chunk   what that range begins at a multiple of
     """
 
     texts: tuple[str, ...]
     types: tuple[TensorType, ...]
     index: TensorType
-    is_chunk: bool = False
+    cut: Literal["n", "d"] | None = None
+    chunk: int = 1
 
     def extents(self) -> dict[str, Size]:
         """The extent of each letter; that of `i` is the extent of the indexed axis."""
@@ -89,7 +93,7 @@ def emit_indexed(module: ModuleWriter, machine: Machine, sums: LookedUp, lanes: 
     code.leave()
     names = [*(f"%x{i}" for i in range(len(sums.texts) - 1)), "%index", "%y"]
     parameters = [*(Val(n, PTR) for n in names), *sizes.values()]
-    if sums.is_chunk:
+    if sums.cut is not None:
         parameters += [Val("%begin", I64), Val("%end", I64)]
     return module.add("index", parameters, code)
 
@@ -129,10 +133,13 @@ class _IndexedEmitter:
         self.extents = {
             letter: size_value(code, size, sizes) for letter, size in sums.extents().items()
         }
-        self.range = index(0), self.extents["n"]
-        if sums.is_chunk:
-            self.range = Val("%begin", I64), Val("%end", I64)
         self.has_d = "d" in self.extents
+        self.ranges = {letter: (index(0), self.extents[letter]) for letter in "nd"[: 1 + self.has_d]}
+        self.granule = 1
+        if sums.cut is not None:
+            self.ranges[sums.cut] = Val("%begin", I64), Val("%end", I64)
+            self.granule = math.gcd(number_of(self.extents[sums.cut]) or 1, sums.chunk)
+        self.cut = sums.cut
         self.is_dense = self.has_d and not any(t.startswith("d") for t in sums.texts)
         self.rows: dict[int, list[Val]] = {}
         self.at: dict[str, Val] = {}
@@ -152,7 +159,7 @@ class _IndexedEmitter:
     # --- loops
 
     def _each_n(self, body: Callable[[], None]) -> None:
-        with loop_if_any(self.code, *self.range, 1, []) as state:
+        with loop_if_any(self.code, *self.ranges["n"], 1, []) as state:
             if state:
                 self._bind("n", [state.index])
                 body()
@@ -162,8 +169,7 @@ class _IndexedEmitter:
         if not self.has_d:
             body(_Block(index(0), 1))
             return
-        widest = VECTORS * self.lanes if self.is_dense else ROWS
-        for begin, end, width in parts_of(self.code, self.extents["d"], widest):
+        for begin, end, width in self._parts_of_d(VECTORS * self.lanes if self.is_dense else ROWS):
             with loop_if_any(self.code, begin, end, width, []) as state:
                 if state:
                     block = _Block(state.index, width)
@@ -171,6 +177,19 @@ class _IndexedEmitter:
                         rows = [add(self.code, state.index, index(j)) for j in range(width)]
                         self._bind("d", rows)
                     body(block)
+
+    def _parts_of_d(self, widest: int) -> list[tuple[Val, Val, int]]:
+        """(begin, end, width) of the blocks of d in ever smaller widths, of a chunk of it only those
+        that a chunk can have."""
+        if self.cut != "d":
+            return parts_of(self.code, self.extents["d"], widest)
+        first, last = self.ranges["d"]
+        parts = parts_of(self.code, sub(self.code, last, first), widest)
+        return [
+            (add(self.code, first, begin), add(self.code, first, end), width)
+            for begin, end, width in parts
+            if width >= min(widest, self.granule & -self.granule)
+        ]
 
     def _each_hit(self, body: Callable[[], None]) -> None:
         self._sum_hits([], lambda _: body())
@@ -401,15 +420,26 @@ class _IndexedEmitter:
         return [self.scalars.fma(a, b, t) for t, (a, b) in zip(totals, pairs, strict=True)]
 
     def _fill_zeros(self, result: str) -> None:
-        """Zeros in the rows that this call computes: with lookups by n, those of its range."""
+        """Zeros in the part of the result that this call computes."""
         row, base = self.extents[result[1]], self.bases[self.result]
-        count = self.extents[result[0]]
-        if result[0] == "n":
-            begin, end = self.range
-            base = offset(self.code, base, element_of(self.dtype), mul(self.code, begin, row))
-            count = sub(self.code, end, begin)
-        for start, stop, width in parts_of(self.code, mul(self.code, count, row), self.lanes):
-            zero = constant(0.0, lane_type(element_of(self.dtype), width))
-            with loop_if_any(self.code, start, stop, width, []) as state:
+        begin, end = self.ranges.get(result[0], (index(0), self.extents[result[0]]))
+        if self.cut == result[1]:
+            with loop_if_any(self.code, begin, end, 1, []) as state:
                 if state:
-                    memory.store(self.scalars, zero, base, state.index)
+                    start = mul(self.code, state.index, row)
+                    base = offset(self.code, base, element_of(self.dtype), start)
+                    self._zeros(base, self._parts_of_d(VECTORS * self.lanes))
+            return
+        base = offset(self.code, base, element_of(self.dtype), mul(self.code, begin, row))
+        count = mul(self.code, sub(self.code, end, begin), row)
+        self._zeros(base, parts_of(self.code, count, self.lanes))
+
+    def _zeros(self, base: Val, parts: Sequence[tuple[Val, Val, int]]) -> None:
+        for begin, end, width in parts:
+            lanes = min(width, self.lanes)
+            zero = constant(0.0, lane_type(element_of(self.dtype), lanes))
+            with loop_if_any(self.code, begin, end, width, []) as state:
+                if state:
+                    for j in range(0, width, lanes):
+                        place = add(self.code, state.index, index(j))
+                        memory.store(self.scalars, zero, base, place)
