@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.ir.codegen import ChannelProduct, IndexedSum, Reduction, View
+from graphc.ir.codegen import ChannelProduct, Reduction, View
 from graphc.ir.core import Operation
 from graphc.ir.params import Params
 from graphc.ops.contraction import STRETCH, MatmulParams
@@ -223,10 +223,10 @@ class LaneSchedule(Params):
 
 @dataclass(frozen=True)
 class LookupSchedule(Schedule):
-    """Of a sum of looked up products; a chunk is of so many rows of the index, or numbers of each
-    looked up row (`lookup_axis`). 0 lanes: not chosen."""
+    """Of a sum of looked up products; a chunk is of so many rows of the result. 0 lanes: not
+    chosen."""
 
-    parallel: Literal["rows", "numbers"] | None = None
+    parallel: Literal["rows"] | None = None
     lanes: int = 0
 
 
@@ -402,8 +402,6 @@ def check_schedule(op: Operation) -> Iterable[str]:
         yield from _check_axis(op, schedule)
     elif isinstance(op.opdef.codegen, ChannelProduct):
         yield from _check_channels(op, op.opdef.codegen, schedule)
-    elif isinstance(op.opdef.codegen, IndexedSum) and schedule.parallel != lookup_axis(op):
-        yield f'`{op.opdef.name}` is cut by {lookup_axis(op)}: parallel = "{lookup_axis(op)}"'
 
 
 _WITH_LANES = (
@@ -423,14 +421,6 @@ def _check_channels(op: Operation, codegen: ChannelProduct, schedule: Schedule) 
         yield 'sums of weights, and only those, are cut by channels: parallel = "channels"'
     elif by_channels and isinstance(channels, int) and channels % schedule.chunk:
         yield f"a chunk has to divide the {channels} channels, got {schedule.chunk}"
-
-
-def lookup_axis(op: Operation) -> Literal["rows", "numbers"]:
-    """How a sum of looked up products is cut: by the rows of the index where each has a row of the
-    result; else these add to the same rows, and chunks are of numbers of each."""
-    codegen = op.opdef.codegen
-    assert isinstance(codegen, IndexedSum)
-    return "rows" if codegen.subscripts(op.params)[-1].startswith("n") else "numbers"
 
 
 def _check_tiling(tiling: Tiling) -> Iterable[str]:

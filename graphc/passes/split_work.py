@@ -18,8 +18,8 @@ large, chunks are longer, as each fetches it anew. Products over a batch are han
 Convolutions and poolings are cut by images, the result of a convolution for one image into parts
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
-images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
-index, where each has a row of the result, else, as updates of rows, by the numbers of each row. Loops' bodies are
+images where it stays in a cache from one image to the next. Lookups are cut by the rows of
+their result, updates of rows by the numbers of each. Loops' bodies are
 cut too.
 
 Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
@@ -71,7 +71,6 @@ from graphc.ops.schedules import (
     WeightGradSchedule,
     can_be_beside,
     folded_axes,
-    lookup_axis,
     product_before,
     schedule_of,
 )
@@ -115,10 +114,7 @@ MOST_PRODUCT_PARTS = 8
 """Of a product: each chunk reads, and where it is transposed copies, one factor anew."""
 
 MOST_LOOKUP_PARTS = 8
-"""Of lookups: each chunk walks over the table anew."""
-
-LEAST_NUMBERS = 64
-"""Of each looked up row in a chunk, where rows are added to: each chunk walks over the index anew."""
+"""Of lookups: each chunk walks over the table or the index anew."""
 
 MOST_UPDATE_PARTS = 8
 """Of an update of rows: each has sums of its own, and walks over the index anew."""
@@ -317,17 +313,12 @@ def _most_chunks(extent: int, read: TensorType, far_part: int) -> int:
 
 def lookup_chunks(op: Operation) -> LookupSchedule:
     """How to cut a sum of looked up products."""
-    work, axis = lookups_ns(op), lookup_axis(op)
+    work = lookups_ns(op)
+    rows = bound_of(op.result.tensor.dims[0])
     if work < GRAIN_NS:
         return LookupSchedule()
-    if axis == "rows":
-        extent, most, multiple = bound_of(op.result.tensor.dims[0]), MOST_LOOKUP_PARTS, 1
-    else:
-        y = op.operands[1].tensor
-        extent, multiple = bound_of(y.dims[1]), LINE_BYTES // y.dtype.itemsize
-        most = min(MOST_LOOKUP_PARTS, extent // LEAST_NUMBERS)
-    length = _length(extent, work, most, multiple)
-    return LookupSchedule(axis, length) if length < extent else LookupSchedule()
+    length = _length(rows, work, MOST_LOOKUP_PARTS, 1)
+    return LookupSchedule("rows", length) if length < rows else LookupSchedule()
 
 
 def row_update_chunks(op: Operation) -> RowUpdateSchedule:

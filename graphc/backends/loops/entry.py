@@ -485,16 +485,13 @@ class _EntryEmitter(Walker[Val, Val]):
     def _indexed(self, op: Operation, texts: tuple[str, ...]) -> None:
         types = [v.tensor for v in (*op.operands, op.result)]
         schedule = op.schedule_as(LookupSchedule)
-        cut = None
-        if schedule.is_parallel:
-            cut = "n" if schedule.parallel == "rows" else "d"
-        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2], cut, schedule.chunk)
+        sums = LookedUp(texts, (*types[:-2], types[-1]), types[-2], schedule.is_parallel)
         name = emit_indexed(self.module, self.machine, sums, schedule.lanes)
         pointers = [self.where[v] for v in (*op.operands, op.result)]
-        if cut is None:
+        if not schedule.is_parallel:
             self._call(name, pointers, sums.symbols())
             return
-        chunking = Chunking(0, Size(), sums.extents()[cut], schedule.chunk)
+        chunking = Chunking(0, Size(), Size.of(types[-1].dims[:1]), schedule.chunk)
         self._in_ranges(name, pointers, sums.symbols(), chunking)
 
     def _selection(self, op: Operation) -> None:

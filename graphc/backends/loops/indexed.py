@@ -5,15 +5,14 @@ is stored d first, neighbours in d are far apart: the loops then finish a block 
 and k before the next block, so that the rows stay in the cache. A vector of neighbouring k
 whose indices are contiguous in the table (as the words of a class are) is loaded at once, other k
 one by one. Sums over k stay in registers. A result with an indexed axis is zeroed and accumulated
-into. A chunk of n may be a call of its own, where each n has a row of the result, else one of d.
+into. A chunk of the rows of the result may be a call of its own: of n, d or i. In one of i all of
+the index is read, and what points elsewhere left out.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import (
@@ -63,15 +62,13 @@ class LookedUp:
     texts   the subscripts of the operands without the index, then the result's
     types   likewise
     index   the type of the index, [n, k]
-    cut     the letter, if the function computes a range of it: it takes `i64 begin, i64 end` besides
-    chunk   what that range begins at a multiple of
+    is_chunk  the function computes a range of the result's rows: it takes `i64 begin, i64 end` too
     """
 
     texts: tuple[str, ...]
     types: tuple[TensorType, ...]
     index: TensorType
-    cut: Literal["n", "d"] | None = None
-    chunk: int = 1
+    is_chunk: bool = False
 
     def extents(self) -> dict[str, Size]:
         """The extent of each letter; that of `i` is the extent of the indexed axis."""
@@ -93,7 +90,7 @@ def emit_indexed(module: ModuleWriter, machine: Machine, sums: LookedUp, lanes: 
     code.leave()
     names = [*(f"%x{i}" for i in range(len(sums.texts) - 1)), "%index", "%y"]
     parameters = [*(Val(n, PTR) for n in names), *sizes.values()]
-    if sums.cut is not None:
+    if sums.is_chunk:
         parameters += [Val("%begin", I64), Val("%end", I64)]
     return module.add("index", parameters, code)
 
@@ -134,12 +131,9 @@ class _IndexedEmitter:
             letter: size_value(code, size, sizes) for letter, size in sums.extents().items()
         }
         self.has_d = "d" in self.extents
-        self.ranges = {letter: (index(0), self.extents[letter]) for letter in "nd"[: 1 + self.has_d]}
-        self.granule = 1
-        if sums.cut is not None:
-            self.ranges[sums.cut] = Val("%begin", I64), Val("%end", I64)
-            self.granule = math.gcd(number_of(self.extents[sums.cut]) or 1, sums.chunk)
-        self.cut = sums.cut
+        self.ranges = {letter: (index(0), extent) for letter, extent in self.extents.items()}
+        if sums.is_chunk:
+            self.ranges[sums.texts[-1][0]] = Val("%begin", I64), Val("%end", I64)
         self.is_dense = self.has_d and not any(t.startswith("d") for t in sums.texts)
         self.rows: dict[int, list[Val]] = {}
         self.at: dict[str, Val] = {}
@@ -169,7 +163,10 @@ class _IndexedEmitter:
         if not self.has_d:
             body(_Block(index(0), 1))
             return
-        for begin, end, width in self._parts_of_d(VECTORS * self.lanes if self.is_dense else ROWS):
+        first, last = self.ranges["d"]
+        widest = VECTORS * self.lanes if self.is_dense else ROWS
+        for begin, end, width in parts_of(self.code, sub(self.code, last, first), widest):
+            begin, end = add(self.code, first, begin), add(self.code, first, end)
             with loop_if_any(self.code, begin, end, width, []) as state:
                 if state:
                     block = _Block(state.index, width)
@@ -177,19 +174,6 @@ class _IndexedEmitter:
                         rows = [add(self.code, state.index, index(j)) for j in range(width)]
                         self._bind("d", rows)
                     body(block)
-
-    def _parts_of_d(self, widest: int) -> list[tuple[Val, Val, int]]:
-        """(begin, end, width) of the blocks of d in ever smaller widths, of a chunk of it only those
-        that a chunk can have."""
-        if self.cut != "d":
-            return parts_of(self.code, self.extents["d"], widest)
-        first, last = self.ranges["d"]
-        parts = parts_of(self.code, sub(self.code, last, first), widest)
-        return [
-            (add(self.code, first, begin), add(self.code, first, end), width)
-            for begin, end, width in parts
-            if width >= min(widest, self.granule & -self.granule)
-        ]
 
     def _each_hit(self, body: Callable[[], None]) -> None:
         self._sum_hits([], lambda _: body())
@@ -205,8 +189,11 @@ class _IndexedEmitter:
                 self.at["k"] = state.index
                 found = memory.load(self.scalars, self._row("index"), state.index, DType.I32, 1)
                 found = self.scalars.convert("sext", found, I64)
-                # Unsigned, a negative index is larger than any extent.
-                is_inside = self.scalars.compare("ult", found, self.extents["i"])
+                begin, end = self.ranges["i"]
+                # Unsigned, a negative number is larger than any extent.
+                is_inside = self.scalars.compare(
+                    "ult", sub(self.code, found, begin), sub(self.code, end, begin)
+                )
                 with when(self.code, is_inside, state.carried) as values:
                     self._bind("i", [found])
                     body(values)
@@ -420,26 +407,13 @@ class _IndexedEmitter:
         return [self.scalars.fma(a, b, t) for t, (a, b) in zip(totals, pairs, strict=True)]
 
     def _fill_zeros(self, result: str) -> None:
-        """Zeros in the part of the result that this call computes."""
+        """Zeros in the rows that this call computes."""
         row, base = self.extents[result[1]], self.bases[self.result]
-        begin, end = self.ranges.get(result[0], (index(0), self.extents[result[0]]))
-        if self.cut == result[1]:
-            with loop_if_any(self.code, begin, end, 1, []) as state:
-                if state:
-                    start = mul(self.code, state.index, row)
-                    base = offset(self.code, base, element_of(self.dtype), start)
-                    self._zeros(base, self._parts_of_d(VECTORS * self.lanes))
-            return
+        begin, end = self.ranges[result[0]]
         base = offset(self.code, base, element_of(self.dtype), mul(self.code, begin, row))
         count = mul(self.code, sub(self.code, end, begin), row)
-        self._zeros(base, parts_of(self.code, count, self.lanes))
-
-    def _zeros(self, base: Val, parts: Sequence[tuple[Val, Val, int]]) -> None:
-        for begin, end, width in parts:
-            lanes = min(width, self.lanes)
-            zero = constant(0.0, lane_type(element_of(self.dtype), lanes))
-            with loop_if_any(self.code, begin, end, width, []) as state:
+        for start, stop, width in parts_of(self.code, count, self.lanes):
+            zero = constant(0.0, lane_type(element_of(self.dtype), width))
+            with loop_if_any(self.code, start, stop, width, []) as state:
                 if state:
-                    for j in range(0, width, lanes):
-                        place = add(self.code, state.index, index(j))
-                        memory.store(self.scalars, zero, base, place)
+                    memory.store(self.scalars, zero, base, state.index)
