@@ -31,6 +31,8 @@ and others of few rows are cut by columns.
  =>
     %f = gemm %h, %Wf schedule {beside = true} : tensor<1x300xf32>
 
+Kernels below the grain are cut where they read the result of what is cut: its threads are awake.
+
 Leaves alone: rearrangements, functions with a memory plan. O(operations).
 """
 
@@ -41,9 +43,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import Loop, WindowProduct
+from graphc.ir.codegen import Loop, View, WindowProduct
 from graphc.ir.context import Context
-from graphc.ir.core import Block, Function, Module, Operation
+from graphc.ir.core import Block, Function, Module, Operation, Value
 from graphc.ir.traversal import function_of, straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
@@ -103,6 +105,12 @@ what threads that are awake compute takes a fifth of a microsecond."""
 
 SHORT_CHUNK_NS = 4_000.0
 """The least work of a chunk of a short product."""
+
+SHORT_KERNEL_NS = 6_000.0
+"""Kernels from this on are cut behind what is cut: threads are awake then."""
+
+SHORT_KERNEL_CHUNK_NS = 3_000.0
+"""The least work of a chunk of those."""
 
 SHORT_ROWS = 8
 """A short product of more rows is not cut."""
@@ -167,8 +175,15 @@ slopes."""
 def split_function(function: Function) -> int:
     """Write the schedules of a fused function; how many operations are cut."""
     count = 0
+    in_chunks: set[Value] = set()
     for op in (op for block in straight_blocks(function) for op in block):
         schedule = chunks(op)
+        reads_chunks = any(v in in_chunks for v in op.operands)
+        if reads_chunks and isinstance(schedule, KernelSchedule) and not schedule.is_parallel:
+            schedule = kernel_chunks(op, SHORT_KERNEL_NS, SHORT_KERNEL_CHUNK_NS)
+        is_view = isinstance(op.opdef.codegen, View)
+        if (reads_chunks and is_view) or (schedule is not None and schedule.is_parallel):
+            in_chunks |= set(op.results)
         if schedule is not None:
             changes = {"parallel": schedule.parallel, "chunk": schedule.chunk}
             if isinstance(schedule, ConvSchedule):
@@ -254,10 +269,12 @@ def chunks(op: Operation) -> Schedule | None:
             return None
 
 
-def kernel_chunks(kernel: Operation) -> KernelSchedule:
+def kernel_chunks(
+    kernel: Operation, grain: float = GRAIN_NS, least: float = CHUNK_NS
+) -> KernelSchedule:
     """How to cut a kernel."""
     work = kernel_ns(kernel)
-    if work < GRAIN_NS or not kernel.results:
+    if work < grain or not kernel.results:
         return KernelSchedule()
     space = _space(kernel)
     folded = folded_axes(kernel)
@@ -269,7 +286,7 @@ def kernel_chunks(kernel: Operation) -> KernelSchedule:
         axis = max(free, key=lambda a: bound_of(space[a]))
     extent = bound_of(space[axis])
     multiple = _line(kernel) if all(dim == 1 for dim in space[axis + 1 :]) else 1
-    length = _length(extent, work, MOST_PARTS, multiple)
+    length = _length(extent, work, MOST_PARTS, multiple, least)
     return KernelSchedule(axis, length) if length < extent else KernelSchedule()
 
 
@@ -434,9 +451,9 @@ def weight_chunks(op: Operation) -> WeightGradSchedule:
     return WeightGradSchedule("images", chunk)
 
 
-def _length(extent: int, work: float, most: int, multiple: int) -> int:
+def _length(extent: int, work: float, most: int, multiple: int, least: float = CHUNK_NS) -> int:
     """Of chunks that each do enough, all of about the same length."""
-    parts = max(min(int(work / CHUNK_NS), most, -(-extent // multiple)), 1)
+    parts = max(min(int(work / least), most, -(-extent // multiple)), 1)
     return -(-extent // parts // multiple) * multiple
 
 

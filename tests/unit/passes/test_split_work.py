@@ -23,6 +23,7 @@ from graphc.passes.split_work import (
     MOST_LOOKUP_PARTS,
     MOST_PARTS,
     MOST_PRODUCT_PARTS,
+    SHORT_KERNEL_CHUNK_NS,
     split_function,
 )
 from graphc.support.diagnostics import DiagnosticSink
@@ -90,6 +91,37 @@ def test_parts_of_a_kernel_do_enough_and_are_not_too_many(rows: int) -> None:
     assert cut.parallel == 0
     assert math.ceil(rows / cut.chunk) <= MOST_PARTS
     assert kernel_ns(kernel) * cut.chunk / rows >= CHUNK_NS
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "is_cut"),
+    [(96, 256, True), (96, 16, False), (16, 512, False)],
+    ids=["behind chunks", "behind a product in one piece", "less than is worth it"],
+)
+def test_short_kernels_are_cut_where_threads_are_awake(rows: int, inner: int, is_cut: bool) -> None:
+    (function,) = parse(f"""
+func @f(%x: tensor<{rows}x{inner}xf32> input, %w: tensor<{inner}x256xf32> parameter,
+        %b: tensor<{rows}x4x64xf32> input) -> (z: tensor<{rows}x4x64xf32>) {{
+  %y = gemm %x, %w : tensor<{rows}x256xf32>
+  %h = reshape %y {{dims = [{rows}, 4, 64]}} : tensor<{rows}x4x64xf32>
+  %z = kernel %h, %b : tensor<{rows}x4x64xf32> {{
+  ^(%h: tensor<{rows}x4x64xf32>, %b: tensor<{rows}x4x64xf32>):
+    %s = add %h, %b : tensor<{rows}x4x64xf32>
+    %a = tanh %s : tensor<{rows}x4x64xf32>
+    yield %a
+  }}
+  return %z
+}}
+""").functions
+    split_function(function)
+    gemm, _, kernel = list(function.block)[:3]
+    assert (schedule_of(gemm) is not None) == (inner > 16)
+    assert kernel_ns(kernel) < GRAIN_NS
+    schedule = schedule_of(kernel)
+    assert (schedule is not None) == is_cut
+    if schedule is not None:
+        work = kernel_ns(kernel) * schedule.chunk / rows
+        assert (schedule.parallel, work >= SHORT_KERNEL_CHUNK_NS) == (0, True)
 
 
 @pytest.mark.parametrize("elements", [100_003, 1_000_000])
