@@ -75,7 +75,8 @@ $(VENV)/.installed-cuda: pyproject.toml | $(BIN)/python
 
 $(BENCH)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --timeout 10 --retries 1 \
+		-e '.[plot]'
 	@for peer in $(PEERS); do \
 		case "$$peer" in torch*) index="--extra-index-url $(PEER_INDEX)";; *) index=;; esac; \
 		$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --timeout 10 \

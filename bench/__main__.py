@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"drawn with --seed {given.seed}:")
         for name in drawn_names(given.seed, given.drawn):
             print(f"  {name}: {workload(name).title}")
+    absent = {n: why for n in names if n not in plan.pythons and (why := ENTRIES[n].missing())}
+    for name, why in absent.items():
+        print(f"{name}: absent, {why}")
     print(HEADINGS, flush=True)
     with tempfile.TemporaryDirectory(prefix="graphc-bench-") as folder:
         for name in _names(given):
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print(line(row), flush=True)
                 found += new
                 problems += missing
-    _report(problems)
+    _report(problems, absent)
     record = {
         "schema": 1,
         "bench": "workloads",
@@ -151,13 +154,14 @@ def _machine(counts: Sequence[int]) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def _report(problems: Sequence[Problem]) -> None:
-    """Absent packages once, the rest one by one."""
-    seen: set[tuple[str, str]] = set()
+def _report(problems: Sequence[Problem], said: Collection[str]) -> None:
+    """Absent packages once, but for those that were `said` at the start, the rest one by one."""
+    seen = set(said)
     for p in problems:
-        if p.kind == "absent" and (p.entry, p.kind) in seen:
+        if p.kind == "absent" and p.entry in seen:
             continue
-        seen.add((p.entry, p.kind))
+        if p.kind == "absent":
+            seen.add(p.entry)
         about = "" if p.kind == "absent" else f" {p.workload} {p.threads}T"
         print(f"{p.entry}{about}: {p.kind}, {p.reason}")
 

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -45,9 +44,8 @@ def main(arguments: list[str]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     entry = entry_of(name, int(threads))
-    missing = [p for p in entry.packages if find_spec(p) is None]
-    if missing:
-        answer(answers, {"absent": f"{', '.join(missing)} is not installed"})
+    if missing := entry.missing():
+        answer(answers, {"absent": missing})
         return
     module = import_module(f"bench.peers.{entry.module}")
     work = workload(work_name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from bench.workloads.record import Values
@@ -51,6 +52,11 @@ class Entry:
     variant: str = ""
     ours: bool = False
     bf16: bool = False
+
+    def missing(self) -> str:
+        """Which of its packages this interpreter does not have, as a sentence; or nothing."""
+        names = [p for p in self.packages if find_spec(p) is None]
+        return f"{', '.join(names)} is not installed" if names else ""
 
 
 ENTRIES: dict[str, Entry] = {

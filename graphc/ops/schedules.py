@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.ir.codegen import ChannelProduct, IndexedSum, Reduction, View
+from graphc.ir.codegen import ChannelProduct, Reduction, View
 from graphc.ir.core import Operation
 from graphc.ir.params import Params
 from graphc.ops.contraction import STRETCH, MatmulParams
@@ -223,7 +223,8 @@ class LaneSchedule(Params):
 
 @dataclass(frozen=True)
 class LookupSchedule(Schedule):
-    """Of a sum of looked up products; 0 lanes: not chosen."""
+    """Of a sum of looked up products; a chunk is of so many rows of the result. 0 lanes: not
+    chosen."""
 
     parallel: Literal["rows"] | None = None
     lanes: int = 0
@@ -401,8 +402,6 @@ def check_schedule(op: Operation) -> Iterable[str]:
         yield from _check_axis(op, schedule)
     elif isinstance(op.opdef.codegen, ChannelProduct):
         yield from _check_channels(op, op.opdef.codegen, schedule)
-    elif isinstance(op.opdef.codegen, IndexedSum) and not has_own_rows(op):
-        yield f"the rows of an index add to the same elements of `{op.opdef.name}`: no chunks"
 
 
 _WITH_LANES = (
@@ -422,12 +421,6 @@ def _check_channels(op: Operation, codegen: ChannelProduct, schedule: Schedule) 
         yield 'sums of weights, and only those, are cut by channels: parallel = "channels"'
     elif by_channels and isinstance(channels, int) and channels % schedule.chunk:
         yield f"a chunk has to divide the {channels} channels, got {schedule.chunk}"
-
-
-def has_own_rows(op: Operation) -> bool:
-    """Whether each row of an index has a row of the sums that are looked up."""
-    codegen = op.opdef.codegen
-    return isinstance(codegen, IndexedSum) and codegen.subscripts(op.params)[-1].startswith("n")
 
 
 def _check_tiling(tiling: Tiling) -> Iterable[str]:

@@ -18,8 +18,8 @@ large, chunks are longer, as each fetches it anew. Products over a batch are han
 Convolutions and poolings are cut by images, the result of a convolution for one image into parts
 where there are few images, the gradient of a convolution to its weights by rows of these. With
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
-images where it stays in a cache from one image to the next. Lookups are cut by the rows of their
-index, where each has a row of the result, updates of rows by the numbers of each. Loops' bodies are
+images where it stays in a cache from one image to the next. Lookups are cut by the rows of
+their result, updates of rows by the numbers of each. Loops' bodies are
 cut too.
 
 Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
@@ -31,6 +31,8 @@ and others of few rows are cut by columns.
  =>
     %f = gemm %h, %Wf schedule {beside = true} : tensor<1x300xf32>
 
+Kernels below the grain are cut where they read the result of what is cut: its threads are awake.
+
 Leaves alone: rearrangements, functions with a memory plan. O(operations).
 """
 
@@ -41,9 +43,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from graphc.ir.codegen import Loop, WindowProduct
+from graphc.ir.codegen import Loop, View, WindowProduct
 from graphc.ir.context import Context
-from graphc.ir.core import Block, Function, Module, Operation
+from graphc.ir.core import Block, Function, Module, Operation, Value
 from graphc.ir.traversal import function_of, straight_blocks
 from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
@@ -71,7 +73,6 @@ from graphc.ops.schedules import (
     WeightGradSchedule,
     can_be_beside,
     folded_axes,
-    has_own_rows,
     product_before,
     schedule_of,
 )
@@ -105,6 +106,12 @@ what threads that are awake compute takes a fifth of a microsecond."""
 SHORT_CHUNK_NS = 4_000.0
 """The least work of a chunk of a short product."""
 
+SHORT_KERNEL_NS = 6_000.0
+"""Kernels from this on are cut behind what is cut: threads are awake then."""
+
+SHORT_KERNEL_CHUNK_NS = 3_000.0
+"""The least work of a chunk of those."""
+
 SHORT_ROWS = 8
 """A short product of more rows is not cut."""
 
@@ -115,7 +122,7 @@ MOST_PRODUCT_PARTS = 8
 """Of a product: each chunk reads, and where it is transposed copies, one factor anew."""
 
 MOST_LOOKUP_PARTS = 8
-"""Of lookups: each chunk walks over the table anew."""
+"""Of lookups: each chunk walks over the table or the index anew."""
 
 MOST_UPDATE_PARTS = 8
 """Of an update of rows: each has sums of its own, and walks over the index anew."""
@@ -168,8 +175,15 @@ slopes."""
 def split_function(function: Function) -> int:
     """Write the schedules of a fused function; how many operations are cut."""
     count = 0
+    in_chunks: set[Value] = set()
     for op in (op for block in straight_blocks(function) for op in block):
         schedule = chunks(op)
+        reads_chunks = any(v in in_chunks for v in op.operands)
+        if reads_chunks and isinstance(schedule, KernelSchedule) and not schedule.is_parallel:
+            schedule = kernel_chunks(op, SHORT_KERNEL_NS, SHORT_KERNEL_CHUNK_NS)
+        is_view = isinstance(op.opdef.codegen, View)
+        if (reads_chunks and is_view) or (schedule is not None and schedule.is_parallel):
+            in_chunks |= set(op.results)
         if schedule is not None:
             changes = {"parallel": schedule.parallel, "chunk": schedule.chunk}
             if isinstance(schedule, ConvSchedule):
@@ -247,7 +261,7 @@ def chunks(op: Operation) -> Schedule | None:
             return channel_chunks(op)
         case WeightGradSchedule():
             return weight_chunks(op)
-        case LookupSchedule() if has_own_rows(op):
+        case LookupSchedule():
             return lookup_chunks(op)
         case RowUpdateSchedule():
             return row_update_chunks(op)
@@ -255,10 +269,12 @@ def chunks(op: Operation) -> Schedule | None:
             return None
 
 
-def kernel_chunks(kernel: Operation) -> KernelSchedule:
+def kernel_chunks(
+    kernel: Operation, grain: float = GRAIN_NS, least: float = CHUNK_NS
+) -> KernelSchedule:
     """How to cut a kernel."""
     work = kernel_ns(kernel)
-    if work < GRAIN_NS or not kernel.results:
+    if work < grain or not kernel.results:
         return KernelSchedule()
     space = _space(kernel)
     folded = folded_axes(kernel)
@@ -270,7 +286,7 @@ def kernel_chunks(kernel: Operation) -> KernelSchedule:
         axis = max(free, key=lambda a: bound_of(space[a]))
     extent = bound_of(space[axis])
     multiple = _line(kernel) if all(dim == 1 for dim in space[axis + 1 :]) else 1
-    length = _length(extent, work, MOST_PARTS, multiple)
+    length = _length(extent, work, MOST_PARTS, multiple, least)
     return KernelSchedule(axis, length) if length < extent else KernelSchedule()
 
 
@@ -435,9 +451,9 @@ def weight_chunks(op: Operation) -> WeightGradSchedule:
     return WeightGradSchedule("images", chunk)
 
 
-def _length(extent: int, work: float, most: int, multiple: int) -> int:
+def _length(extent: int, work: float, most: int, multiple: int, least: float = CHUNK_NS) -> int:
     """Of chunks that each do enough, all of about the same length."""
-    parts = max(min(int(work / CHUNK_NS), most, -(-extent // multiple)), 1)
+    parts = max(min(int(work / least), most, -(-extent // multiple)), 1)
     return -(-extent // parts // multiple) * multiple
 
 

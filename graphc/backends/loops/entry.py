@@ -491,7 +491,7 @@ class _EntryEmitter(Walker[Val, Val]):
         if not schedule.is_parallel:
             self._call(name, pointers, sums.symbols())
             return
-        chunking = Chunking(0, Size(), Size.of(types[-2].dims[:1]), schedule.chunk)
+        chunking = Chunking(0, Size(), Size.of(types[-1].dims[:1]), schedule.chunk)
         self._in_ranges(name, pointers, sums.symbols(), chunking)
 
     def _selection(self, op: Operation) -> None:

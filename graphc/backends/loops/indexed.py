@@ -5,7 +5,8 @@ is stored d first, neighbours in d are far apart: the loops then finish a block 
 and k before the next block, so that the rows stay in the cache. A vector of neighbouring k
 whose indices are contiguous in the table (as the words of a class are) is loaded at once, other k
 one by one. Sums over k stay in registers. A result with an indexed axis is zeroed and accumulated
-into. A chunk of n may be a call of its own, where each n has a row of the result.
+into. A chunk of the rows of the result may be a call of its own: of n, d or i. In one of i all of
+the index is read, and what points elsewhere left out.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class LookedUp:
     texts   the subscripts of the operands without the index, then the result's
     types   likewise
     index   the type of the index, [n, k]
-    is_chunk  the function computes a range of n: it takes `i64 begin, i64 end` besides
+    is_chunk  the function computes a range of the result's rows: it takes `i64 begin, i64 end` too
     """
 
     texts: tuple[str, ...]
@@ -129,10 +130,10 @@ class _IndexedEmitter:
         self.extents = {
             letter: size_value(code, size, sizes) for letter, size in sums.extents().items()
         }
-        self.range = index(0), self.extents["n"]
-        if sums.is_chunk:
-            self.range = Val("%begin", I64), Val("%end", I64)
         self.has_d = "d" in self.extents
+        self.ranges = {letter: (index(0), extent) for letter, extent in self.extents.items()}
+        if sums.is_chunk:
+            self.ranges[sums.texts[-1][0]] = Val("%begin", I64), Val("%end", I64)
         self.is_dense = self.has_d and not any(t.startswith("d") for t in sums.texts)
         self.rows: dict[int, list[Val]] = {}
         self.at: dict[str, Val] = {}
@@ -152,7 +153,7 @@ class _IndexedEmitter:
     # --- loops
 
     def _each_n(self, body: Callable[[], None]) -> None:
-        with loop_if_any(self.code, *self.range, 1, []) as state:
+        with loop_if_any(self.code, *self.ranges["n"], 1, []) as state:
             if state:
                 self._bind("n", [state.index])
                 body()
@@ -162,8 +163,10 @@ class _IndexedEmitter:
         if not self.has_d:
             body(_Block(index(0), 1))
             return
+        first, last = self.ranges["d"]
         widest = VECTORS * self.lanes if self.is_dense else ROWS
-        for begin, end, width in parts_of(self.code, self.extents["d"], widest):
+        for begin, end, width in parts_of(self.code, sub(self.code, last, first), widest):
+            begin, end = add(self.code, first, begin), add(self.code, first, end)
             with loop_if_any(self.code, begin, end, width, []) as state:
                 if state:
                     block = _Block(state.index, width)
@@ -186,8 +189,11 @@ class _IndexedEmitter:
                 self.at["k"] = state.index
                 found = memory.load(self.scalars, self._row("index"), state.index, DType.I32, 1)
                 found = self.scalars.convert("sext", found, I64)
-                # Unsigned, a negative index is larger than any extent.
-                is_inside = self.scalars.compare("ult", found, self.extents["i"])
+                begin, end = self.ranges["i"]
+                # Unsigned, a negative number is larger than any extent.
+                is_inside = self.scalars.compare(
+                    "ult", sub(self.code, found, begin), sub(self.code, end, begin)
+                )
                 with when(self.code, is_inside, state.carried) as values:
                     self._bind("i", [found])
                     body(values)
@@ -401,14 +407,12 @@ class _IndexedEmitter:
         return [self.scalars.fma(a, b, t) for t, (a, b) in zip(totals, pairs, strict=True)]
 
     def _fill_zeros(self, result: str) -> None:
-        """Zeros in the rows that this call computes: with lookups by n, those of its range."""
+        """Zeros in the rows that this call computes."""
         row, base = self.extents[result[1]], self.bases[self.result]
-        count = self.extents[result[0]]
-        if result[0] == "n":
-            begin, end = self.range
-            base = offset(self.code, base, element_of(self.dtype), mul(self.code, begin, row))
-            count = sub(self.code, end, begin)
-        for start, stop, width in parts_of(self.code, mul(self.code, count, row), self.lanes):
+        begin, end = self.ranges[result[0]]
+        base = offset(self.code, base, element_of(self.dtype), mul(self.code, begin, row))
+        count = mul(self.code, sub(self.code, end, begin), row)
+        for start, stop, width in parts_of(self.code, count, self.lanes):
             zero = constant(0.0, lane_type(element_of(self.dtype), width))
             with loop_if_any(self.code, start, stop, width, []) as state:
                 if state:

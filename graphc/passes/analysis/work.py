@@ -85,8 +85,9 @@ def images_ns(op: Operation) -> float:
 
 
 def lookups_ns(op: Operation) -> float:
-    """Of a sum of looked up products."""
-    return NS_PER_LOOKUP * lookup_steps(op) * op.result.tensor.dtype.itemsize / _WORD
+    """Of a sum of looked up products, and of writing the result."""
+    work = NS_PER_LOOKUP * lookup_steps(op) * op.result.tensor.dtype.itemsize / _WORD
+    return work + NS_PER_BYTE * value_bytes(op.result)
 
 
 def row_update_ns(op: Operation) -> float:

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from graphc.ir.core import Operation
+from graphc.ir.types import bound_of
 from graphc.ir.verifier import verify_module
 from graphc.ops.schedules import ProductSchedule, schedule_of
 from graphc.passes.analysis.work import (
@@ -22,6 +23,7 @@ from graphc.passes.split_work import (
     MOST_LOOKUP_PARTS,
     MOST_PARTS,
     MOST_PRODUCT_PARTS,
+    SHORT_KERNEL_CHUNK_NS,
     split_function,
 )
 from graphc.support.diagnostics import DiagnosticSink
@@ -89,6 +91,37 @@ def test_parts_of_a_kernel_do_enough_and_are_not_too_many(rows: int) -> None:
     assert cut.parallel == 0
     assert math.ceil(rows / cut.chunk) <= MOST_PARTS
     assert kernel_ns(kernel) * cut.chunk / rows >= CHUNK_NS
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "is_cut"),
+    [(96, 256, True), (96, 16, False), (16, 512, False)],
+    ids=["behind chunks", "behind a product in one piece", "less than is worth it"],
+)
+def test_short_kernels_are_cut_where_threads_are_awake(rows: int, inner: int, is_cut: bool) -> None:
+    (function,) = parse(f"""
+func @f(%x: tensor<{rows}x{inner}xf32> input, %w: tensor<{inner}x256xf32> parameter,
+        %b: tensor<{rows}x4x64xf32> input) -> (z: tensor<{rows}x4x64xf32>) {{
+  %y = gemm %x, %w : tensor<{rows}x256xf32>
+  %h = reshape %y {{dims = [{rows}, 4, 64]}} : tensor<{rows}x4x64xf32>
+  %z = kernel %h, %b : tensor<{rows}x4x64xf32> {{
+  ^(%h: tensor<{rows}x4x64xf32>, %b: tensor<{rows}x4x64xf32>):
+    %s = add %h, %b : tensor<{rows}x4x64xf32>
+    %a = tanh %s : tensor<{rows}x4x64xf32>
+    yield %a
+  }}
+  return %z
+}}
+""").functions
+    split_function(function)
+    gemm, _, kernel = list(function.block)[:3]
+    assert (schedule_of(gemm) is not None) == (inner > 16)
+    assert kernel_ns(kernel) < GRAIN_NS
+    schedule = schedule_of(kernel)
+    assert (schedule is not None) == is_cut
+    if schedule is not None:
+        work = kernel_ns(kernel) * schedule.chunk / rows
+        assert (schedule.parallel, work >= SHORT_KERNEL_CHUNK_NS) == (0, True)
 
 
 @pytest.mark.parametrize("elements", [100_003, 1_000_000])
@@ -226,21 +259,18 @@ func @f(%x: tensor<{x}xf32> input, {second}%i: tensor<64x50xi32> input) -> (z: t
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_lookups_are_cut_where_each_row_of_the_index_has_one_of_the_result(name: str) -> None:
-    schedule = schedule_of(split(lookup(name)))
-    is_cut = name in ("sparse_product", "sampled_product")  # a gather is little work
-    assert (schedule is not None) == is_cut
+def test_lookups_are_cut_by_rows_of_their_result(name: str) -> None:
+    schedule = schedule_of(op := split(lookup(name)))
+    assert (schedule is None) == (name == "gather")  # which is little work
     if schedule is not None:
-        assert 64 / MOST_LOOKUP_PARTS <= schedule.chunk < 64
+        rows = bound_of(op.result.tensor.dims[0])
+        assert schedule.parallel == "rows"
+        assert rows / MOST_LOOKUP_PARTS <= schedule.chunk < rows
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            lookup("transposed_sparse_product", 'schedule {parallel = "rows", chunk = 4}'),
-            "the rows of an index add to the same elements",
-        ),
         (
             """func @f(%x: tensor<4x3x3xf32> input) -> (z: tensor<4x3x3xf32>) {
   %z = gemm %x, %x {batch = 1} schedule {parallel = "rows", chunk = 1} : tensor<4x3x3xf32>

@@ -108,15 +108,21 @@ def test_an_empty_extent_gives_nothing_or_zeros(form: str, empty: str) -> None:
     check(text_of(form, "f32", sizes), form, sizes, "f32")
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if "outer" not in form])
-@pytest.mark.parametrize("rows", [0, 1, 2, 7])
-def test_neither_chunks_nor_threads_change_a_bit(form: str, rows: int) -> None:
-    sizes = {"N": rows, "K": 37, "V": 40, "D": 21}
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("rows", "width", "fixed"),
+    [(0, 21, False), (2, 21, False), (7, 21, False), (7, 200, True), (1, 21, True)],
+)
+def test_neither_chunks_nor_threads_change_a_bit(
+    form: str, rows: int, width: int, fixed: bool
+) -> None:
+    sizes = {"N": rows, "K": 37, "V": 40, "D": width}
     given = operands(form, sizes, "f32")
     given["i"][:, :20] = np.arange(20)  # a run of neighbours
     found: list[Array] = []
     for schedule in ("", 'schedule {parallel = "rows", chunk = 3}'):
-        (function,) = (module := parse(text_of(form, "f32", schedule=schedule))).functions
+        text = text_of(form, "f32", sizes if fixed else None, schedule)
+        (function,) = (module := parse(text)).functions
         signature = make_signature(module, function)
         compiled = compile_function(function, signature)
         for threads in (1, 2, 3):
