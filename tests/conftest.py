@@ -5,17 +5,22 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from graphc.backends.cuda.platform import NVIDIA, using
+from tests.support.compiled_once import code_kept
 from tests.support.cuda.emulator import emulated_platform
 from tests.support.distributions import add_new_entry_points
 from tests.support.golden import GoldenFile, collect_golden
 
 GOLDEN = Path(__file__).parent / "golden"
+
+BETWEEN_COLLECTIONS = (50_000, 10, 50)
+"""What `gc.set_threshold` takes: new objects, collections of these, and of those."""
 
 # What one test compiles may not be what another one finds; tests of the cache give it a folder.
 os.environ["GRAPHC_CACHE"] = "off"
@@ -42,9 +47,20 @@ def gpus_are_emulated(request: pytest.FixtureRequest) -> Generator[None]:
         yield
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """One folder for xdist's processes: the first one makes it, those that it starts inherit it."""
+    keeping = ExitStack()
+    keeping.enter_context(code_kept())
+    config.add_cleanup(keeping.close)
+
+
 def pytest_collection_finish() -> None:
-    """Nothing of what was collected is ever garbage: it need not be looked at each time."""
+    """Nothing of what was collected is ever garbage: it need not be looked at each time.
+
+    Nor is what tests leave looked at as often as Python would, which took a sixth of their time.
+    """
     gc.freeze()
+    gc.set_threshold(*BETWEEN_COLLECTIONS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,11 +8,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from graphc.backends.cuda.compiler import Image
 from graphc.support.phases import Phases
+from tests.support.compiled_once import kept
 
 HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-shared", "-fPIC", "-x", "c++")
@@ -23,8 +24,6 @@ _KERNELS = (
     *("-Werror=return-type", "-Wno-psabi"),
 )
 _COMMENT = re.compile(r"//.*")
-KEPT = 64
-"""Objects: what moves numbers of one width is often the same in all types, but for comments."""
 _ENTRY = re.compile(r"__global__ void __launch_bounds__\([\d, ]+\)\s*(\w+)\(")
 
 
@@ -35,12 +34,13 @@ def missing() -> str:
 
 def compile_kernels(text: str, *, optimise: bool = True) -> bytes:
     """The shared object of a program's text; optimised a little, or compiled in half the time."""
+    # What moves numbers of one width is often the same in all types, but for comments.
     return _compiled(_COMMENT.sub("", text), "-Og" if optimise else "-O0")
 
 
-@lru_cache(KEPT)
 def _compiled(text: str, level: str) -> bytes:
-    return _built((level, *_KERNELS, "-include", str(HERE / "emulator.h")), whole_text(text))
+    options = (level, *_KERNELS, "-include", str(HERE / "emulator.h"))
+    return kept(lambda: _built(options, whole_text(text)), text, options)
 
 
 def whole_text(text: str) -> str:
