@@ -26,6 +26,8 @@ from graphc.passes.transpose_parameters import TransposeParameters
 SIMPLIFY = "hoist-pooling,simplify,fold-constants,hoist-loops,choose-layout,simplify"
 CLEAN = "cse,dce"
 OPTIMISE = f"{SIMPLIFY},{CLEAN}"
+FOLD = "simplify,fold-scales"
+"""For inference with parameters that do not change."""
 ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLEAN}'
 """For factors in bf16: what steps of a loop share is rounded once, before it."""
 FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
@@ -86,6 +88,14 @@ class Bounds:
         )
 
 
+def folding(gradients: Sequence[str], *, freeze: bool) -> list[Pass]:
+    """What comes first in inference with frozen parameters; nothing where gradients are taken.
+
+    Before `hoist-pooling`, which would take a chain of factors and summands apart.
+    """
+    return pipeline(FOLD) if freeze and not gradients else []
+
+
 def rounding(contraction: ContractionMode) -> list[Pass]:
     """What follows differentiation where factors of products are rounded on every backend."""
     return pipeline(ROUND) if contraction == "bf16" else []
@@ -116,6 +126,7 @@ def evaluation(
     passes.append(MergeProducts(tuple(gradients), freeze))
     if gradients:
         passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
+    passes += folding(gradients, freeze=freeze)
     return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
 
 

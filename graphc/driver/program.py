@@ -190,6 +190,7 @@ def tensor_passes(
     if gradients:
         first = program.function.results[0].name
         passes.append(SynthesizeGradient(first, tuple(gradients), options.recompute))
+    passes += pipelines.folding(gradients, freeze=options.freeze)
     passes += [*pipeline(pipelines.OPTIMISE), *pipelines.rounding(options.contraction)]
     return [*passes, *pipelines.early_parts(options.part, (), freeze=options.freeze)]
 

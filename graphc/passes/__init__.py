@@ -17,6 +17,7 @@ from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpr
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
 from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.fold_constants import FoldConstants
+from graphc.passes.fold_scales import FoldScales
 from graphc.passes.fuse_epilogues import FuseEpilogues
 from graphc.passes.fuse_kernels import FuseKernels
 from graphc.passes.fuse_patches import FusePatches
@@ -57,6 +58,7 @@ PASSES: dict[str, type[Pass]] = {
         EliminateDeadCode,
         HoistLoops,
         ChooseLayout,
+        FoldScales,
         RoundFactors,
         SplitEarly,
         TransposeParameters,

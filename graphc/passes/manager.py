@@ -151,8 +151,7 @@ class PassManager:
                 raise fail(
                     "invariant",
                     f"`{p.name}` requires a function with the gradient that it was given, but "
-                    f"`{changer.name}` before it may change it where elements tie; run "
-                    f"`{changer.name}` after it",
+                    f"`{changer.name}` before it may change it; run `{changer.name}` after it",
                 )
             changer = p if p.changes_gradients else changer
 

@@ -29,9 +29,9 @@ from typing import ClassVar, Literal
 
 from graphc.ir.codegen import FREE
 from graphc.ir.context import Context
-from graphc.ir.core import Function, Module, Operation, RegionKind, ResultInfo, Trait, Value
+from graphc.ir.core import Function, Module, Operation, RegionKind, ResultInfo, Value
 from graphc.ir.params import print_params
-from graphc.ir.types import Symbol
+from graphc.passes.analysis.early_values import early_values
 from graphc.passes.eliminate_dead_code import remove_dead_operations
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -47,7 +47,7 @@ def split_early(
     """Leave this part of `function`; how many values the early one makes."""
     if function.kind is not RegionKind.SSA:
         return 0
-    known = _known(function, inputs, frozen=frozen)
+    known = early_values(function, inputs, frozen=frozen)
     wanted = _wanted(function, known)
     digests = _digests(function, known) if wanted else {}
     names = {value: f"{EARLY}{digests[value]}" for value in wanted}
@@ -63,28 +63,6 @@ def split_early(
         remove_dead_operations(function)
         function.drop_unread({v for v in known if v.op is None})
     return len(wanted)
-
-
-def _known(function: Function, inputs: Sequence[str], *, frozen: bool) -> dict[Value, bool]:
-    """The values that are known early, and whether they depend on what the caller asked for."""
-    asked = {name for i in inputs for name in (i, f"{i}.indices", f"{i}.values")}
-    updated = {result.updates for result in function.results}
-    known: dict[Value, bool] = {}
-    sizes: set[Symbol] = set()  # that a call of the early part knows
-    for argument, role in zip(function.arguments, function.roles, strict=True):
-        if role == "input" and argument.name in asked:
-            known[argument] = True
-            sizes.update(argument.tensor.symbols())
-        elif role in ("parameter", "transposed") and frozen and argument.name not in updated:
-            known[argument] = not inputs
-    for op in function.block:
-        if not op.opdef.has(Trait.PURE) or op.opdef.has(Trait.TERMINATOR) or op.regions:
-            continue
-        if all(v in known for v in op.operands):
-            depends = any(known[v] for v in op.operands)
-            if all(sizes.issuperset(v.tensor.symbols()) for v in op.results):
-                known.update(dict.fromkeys(op.results, depends))
-    return known
 
 
 def _wanted(function: Function, known: dict[Value, bool]) -> list[Value]:

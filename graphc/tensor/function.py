@@ -19,7 +19,7 @@ from graphc.backends.signature import make_signature
 from graphc.driver.cache_key import default_cache
 from graphc.driver.compile import all_passes, compile_kept, computed_early, run_passes
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_arithmetic
-from graphc.driver.pipelines import OPTIMISE, early_parts, kernels, rounding
+from graphc.driver.pipelines import OPTIMISE, early_parts, folding, kernels, rounding
 from graphc.ir.clone import clone_function
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.elements import DTYPES, as_array, lacking_name
@@ -316,7 +316,8 @@ class ArrayFunction:
 
     def _optimising(self, options: CompileOptions) -> list[Pass]:
         merge = MergeProducts(frozen=options.freeze)
-        passes = [merge, *pipeline(OPTIMISE), *rounding(options.contraction)]
+        passes = [merge, *folding((), freeze=options.freeze), *pipeline(OPTIMISE)]
+        passes += rounding(options.contraction)
         return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:

@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 import graphc as gc
 from graphc.driver import pipelines
 from graphc.driver.options import CompileOptions
-from graphc.driver.program import optimised
+from graphc.driver.program import lower_program, optimised, tensor_passes
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
@@ -118,6 +118,35 @@ def test_one_compilation_is_right_for_any_number_of_samples(
     for samples in (1, 3, 2):
         x = RANDOM.normal(size=(samples, 4, 9, 8)).astype(np.float32)
         np.testing.assert_allclose(call(x=x)["y"], judge.run(None, {"x": x})[0], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "c"])
+def test_normalisation_is_in_the_weights_of_every_kind_of_convolution(
+    backend: str, tmp_path: Path
+) -> None:
+    def normalised(x: str, y: str) -> Any:
+        return NODE("BatchNormalization", [x, "s", "b", "m", "v"], [y])
+
+    nodes = [
+        NODE("Conv", ["x", "w", "b"], ["a0"], pads=[1, 1, 1, 1]),
+        *(normalised("a0", "n0"), NODE("Relu", ["n0"], ["r"])),
+        *(NODE("Conv", ["r", "one"], ["a1"], group=4), normalised("a1", "n1")),
+        *(NODE("Conv", ["n1", "two"], ["a2"], group=2), normalised("a2", "n2")),
+        *(NODE("ConvTranspose", ["n2", "w"], ["a3"], pads=[1, 0, 0, 1]), normalised("a3", "y")),
+    ]
+    vectors: dict[str, np.ndarray] = {**{n: weights(4) for n in "sbm"}, "v": weights(4).clip(0.1)}
+    arrays = {"w": weights(4, 4, 3, 3), "one": weights(4, 1, 3, 2), "two": weights(4, 2, 2, 3)}
+    made = model(nodes, {"x": ["batch", 4, 9, 8]}, ["y"], {**arrays, **vectors}, opset=18)
+    path = saved(made, tmp_path)
+    program = gc.load_program(path, bounds={"batch": 3})
+    call = gc.compile(program, backend=backend, freeze=True)
+    x = RANDOM.normal(size=(3, 4, 9, 8)).astype(np.float32)
+    wanted = ReferenceEvaluator(str(path)).run(None, {"x": x})[0]
+    limit = 1e-5 * np.abs(wanted).max()
+    np.testing.assert_allclose(call(x=x)["y"], wanted, 1e-4, limit)
+    passes = tensor_passes(program, CompileOptions("reference", freeze=True))
+    lowered = lower_program(program, CompileOptions("reference"), passes)
+    assert not any(op.opdef.name in ("mul", "div") for op in lowered.function.block)
 
 
 def _block(inputs: str, name: str, outputs: str) -> list[Any]:
