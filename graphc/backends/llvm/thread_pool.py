@@ -32,11 +32,21 @@ How it works
 
 from __future__ import annotations
 
+from graphc.backends.llvm.pool_life import LIFE
 from graphc.backends.llvm.target import Target
 from graphc.runtime.threads import MAX_THREADS
 
 AWAKE_NS = 50_000
 """Of waiting awake."""
+
+GRAIN_NS = 30_000
+"""Of work that threads are woken for, where it was not measured (`pool_cost.py`)."""
+
+LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 128_000_000
+"""Without the other threads, where these have been in the way."""
+
+MUCH_NS = 1 << 62
+"""What work is worth of which nothing is known."""
 
 STRETCH, STRETCHES = 64, 4
 """Turns of waiting that are timed together, and how often: the quickest one counts."""
@@ -46,11 +56,14 @@ STACK_BYTES = 4 << 20
 
 _SLOT = 128  # bytes: two cache lines, since processors fetch them in pairs
 _SLOTS = 512
-_BYTES = _SLOTS + _SLOT * MAX_THREADS
+_TABLE = _SLOTS + _SLOT * MAX_THREADS
+_ROWS = 64  # of the table, 16 bytes each: a task, and what its burst is worth
+_BYTES = _TABLE + 16 * _ROWS
 
 # Offsets in the memory of a pool. What different threads write lies in different cache lines.
 _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
-_BUSY, _GENERATION, _SLEEPERS, _STATE = 64, 128, 192, 256
+_BUSY, _UNTIL, _REST, _ENDED, _BURST, _FIRST, _GRAIN = 64, 72, 80, 88, 96, 104, 112
+_GENERATION, _CPU, _SLEEPERS, _CROWDED, _STATE = 128, 132, 192, 196, 256
 _STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
@@ -82,7 +95,7 @@ def pool_text(target: Target, create: str, destroy: str) -> str:
         "declaration": declaration,
         "pause": pause,
     }
-    text = _TEXT
+    text = _TEXT + LIFE
     for name, value in {**names, **_CONSTANTS}.items():
         text = text.replace(f"<{name}>", str(value))
     return text
@@ -105,6 +118,21 @@ _CONSTANTS = {
     "PID": _PID,
     "SPINS": _SPINS,
     "BUSY": _BUSY,
+    "UNTIL": _UNTIL,
+    "REST": _REST,
+    "ENDED": _ENDED,
+    "BURST": _BURST,
+    "FIRST": _FIRST,
+    "GRAIN": _GRAIN,
+    "CPU": _CPU,
+    "CROWDED": _CROWDED,
+    "table": _TABLE,
+    "last.row": _ROWS - 1,
+    "much": MUCH_NS,
+    "awake.ns": AWAKE_NS,
+    "least.pause": LEAST_PAUSE_NS,
+    "most.pause": MOST_PAUSE_NS,
+    "grain": GRAIN_NS,
     "GENERATION": _GENERATION,
     "SLEEPERS": _SLEEPERS,
     "STATE": _STATE,
@@ -129,6 +157,7 @@ declare i32 @getpid()
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_getcpu()
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)
@@ -154,18 +183,22 @@ own:
   %busy = getelementptr i8, ptr %pool, i64 <BUSY>
   %taken = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
   %free = extractvalue { i32, i1 } %taken, 1
-  br i1 %free, label %share, label %alone
+  br i1 %free, label %judge, label %alone
+
+judge:
+  %begun = call i64 @graphc.pool.clock()
+  %pays = call i1 @graphc.pool.pays(ptr %pool, ptr %task, i64 %begun)
+  br i1 %pays, label %share, label %shared.alone
+shared.alone:
+  call void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count)
+  %alone.ended = call i64 @graphc.pool.clock()
+  call void @graphc.pool.note(ptr %pool, i64 %begun, i64 %alone.ended, i64 1, i64 1)
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
 
 alone:
-  br label %turn
-turn:
-  %i = phi i64 [ 0, %alone ], [ %i.next, %part ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %part, label %done
-part:
-  call void %task(ptr %context, i64 %i)
-  %i.next = add nsw i64 %i, 1
-  br label %turn
+  call void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count)
+  br label %done
 
 share:
   %task.at = getelementptr i8, ptr %pool, i64 <TASK>
@@ -196,6 +229,9 @@ range:
   br i1 %ranges, label %range, label %open
 
 open:
+  %cpu = call i32 @sched_getcpu()
+  %cpu.at = getelementptr i8, ptr %pool, i64 <CPU>
+  store atomic i32 %cpu, ptr %cpu.at monotonic, align 4
   %state = getelementptr i8, ptr %pool, i64 <STATE>
   store atomic i32 <open>, ptr %state release, align 4
   %generation = getelementptr i8, ptr %pool, i64 <GENERATION>
@@ -210,7 +246,7 @@ wake:
   call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 129, i32 %others.32, ptr null)
   br label %help
 help:
-  call void @graphc.pool.work(ptr %pool, i64 0)
+  %mine = call i64 @graphc.pool.work(ptr %pool, i64 0)
   %closing = atomicrmw and ptr %state, i32 <closed> acq_rel
   %inside = and i32 %closing, <inside>
   %empty = icmp eq i32 %inside, 0
@@ -232,27 +268,192 @@ pause:
   <pause>
   br label %spin
 announce:
+  %worked = call i64 @graphc.pool.clock()
   %before = atomicrmw or ptr %state, i32 <waiting> acq_rel
   br label %check
 check:
   %current = load atomic i32, ptr %state acquire, align 4
   %remaining = and i32 %current, <inside>
   %none = icmp eq i32 %remaining, 0
-  br i1 %none, label %close, label %sleep
+  br i1 %none, label %compare.alone, label %sleep
 sleep:
   call i64 (i64, ...) @syscall(i64 <futex>, ptr %state, i32 128, i32 %current, ptr null)
   br label %check
+compare.alone:
+  ; Whoever waited longer than it takes to compute all alone has others in the way.
+  %late = call i64 @graphc.pool.clock()
+  %own.time = sub i64 %worked, %begun
+  %time.of.all = mul i64 %own.time, %count
+  %time = sub i64 %late, %begun
+  %time.of.mine = mul i64 %time, %mine
+  %slower = icmp sgt i64 %time.of.mine, %time.of.all
+  br i1 %slower, label %give.way, label %close
+give.way:
+  call void @graphc.pool.give_way(ptr %pool, i64 %late)
+  br label %close
 close:
   store atomic i32 0, ptr %state monotonic, align 4
+  %is.helped = icmp slt i64 %mine, %count
+  br i1 %is.helped, label %helped, label %note
+helped:
+  %crowded.at = getelementptr i8, ptr %pool, i64 <CROWDED>
+  store atomic i32 0, ptr %crowded.at monotonic, align 4
+  br label %note
+note:
+  %ended = call i64 @graphc.pool.clock()
+  call void @graphc.pool.note(ptr %pool, i64 %begun, i64 %ended, i64 %count, i64 %mine)
   store atomic i32 0, ptr %busy release, align 4
   br label %done
 done:
   ret void
 }
 
+define internal void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count) nounwind {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %part ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %part, label %done
+part:
+  call void %task(ptr %context, i64 %i)
+  %i.next = add nsw i64 %i, 1
+  br label %turn
+done:
+  ret void
+}
+
+; --- whether a job is shared
+
+define internal i1 @graphc.pool.pays(ptr %pool, ptr %task, i64 %now) nounwind {
+entry:
+  %crowded.at = getelementptr i8, ptr %pool, i64 <CROWDED>
+  %crowded = load atomic i32, ptr %crowded.at monotonic, align 4
+  %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
+  %threads = load i32, ptr %threads.at, align 4
+  %others = sub i32 %threads, 1
+  %is.any = icmp sgt i32 %others, 0
+  %are.crowded = icmp sge i32 %crowded, %others
+  %none.left = and i1 %is.any, %are.crowded
+  br i1 %none.left, label %give.way, label %look
+give.way:
+  store atomic i32 0, ptr %crowded.at monotonic, align 4
+  call void @graphc.pool.give_way(ptr %pool, i64 %now)
+  br label %look
+look:
+  %ended.at = getelementptr i8, ptr %pool, i64 <ENDED>
+  %ended = load i64, ptr %ended.at, align 8
+  %burst.at = getelementptr i8, ptr %pool, i64 <BURST>
+  %first.at = getelementptr i8, ptr %pool, i64 <FIRST>
+  %first = load ptr, ptr %first.at, align 8
+  %gap = sub i64 %now, %ended
+  %is.new = icmp sgt i64 %gap, <awake.ns>
+  br i1 %is.new, label %keep, label %ask
+keep:
+  %has.first = icmp ne ptr %first, null
+  br i1 %has.first, label %remember, label %begin
+remember:
+  %burst.before = load i64, ptr %burst.at, align 8
+  %known.at = getelementptr i8, ptr %first, i64 8
+  store i64 %burst.before, ptr %known.at, align 8
+  br label %begin
+begin:
+  store i64 0, ptr %burst.at, align 8
+  %number = ptrtoint ptr %task to i64
+  %line = lshr i64 %number, 4
+  %row = and i64 %line, <last.row>
+  %row.offset = shl i64 %row, 4
+  %place = add i64 %row.offset, <table>
+  %entry.at = getelementptr i8, ptr %pool, i64 %place
+  store ptr %entry.at, ptr %first.at, align 8
+  %known.task = load ptr, ptr %entry.at, align 8
+  %is.known = icmp eq ptr %known.task, %task
+  br i1 %is.known, label %ask, label %meet
+meet:
+  ; Nothing is known of it: as if it paid.
+  store ptr %task, ptr %entry.at, align 8
+  %unknown.at = getelementptr i8, ptr %entry.at, i64 8
+  store i64 <much>, ptr %unknown.at, align 8
+  br label %ask
+ask:
+  %until.at = getelementptr i8, ptr %pool, i64 <UNTIL>
+  %until = load i64, ptr %until.at, align 8
+  %is.over = icmp sge i64 %now, %until
+  br i1 %is.over, label %count, label %no
+count:
+  %sleepers.at = getelementptr i8, ptr %pool, i64 <SLEEPERS>
+  %sleepers = load atomic i32, ptr %sleepers.at monotonic, align 4
+  %some.sleep = icmp sge i32 %sleepers, %others
+  br i1 %some.sleep, label %weigh, label %yes
+weigh:
+  %grain.at = getelementptr i8, ptr %pool, i64 <GRAIN>
+  %grain = load i64, ptr %grain.at, align 8
+  %burst = load i64, ptr %burst.at, align 8
+  %row.now = load ptr, ptr %first.at, align 8
+  %ns.at = getelementptr i8, ptr %row.now, i64 8
+  %ns = load i64, ptr %ns.at, align 8
+  %is.long = icmp sge i64 %ns, %grain
+  %goes.on = icmp sge i64 %burst, %grain
+  %pays = or i1 %is.long, %goes.on
+  ret i1 %pays
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; What a job is worth, by one thread: `all` chunks, of which this one computed so many.
+define internal void @graphc.pool.note(ptr %pool, i64 %from, i64 %to, i64 %all, i64 %own) nounwind {
+entry:
+  %time = sub i64 %to, %from
+  %scaled = mul i64 %time, %all
+  %some = icmp sgt i64 %own, 0
+  %divisor = select i1 %some, i64 %own, i64 1
+  %ns = sdiv i64 %scaled, %divisor
+  %burst.at = getelementptr i8, ptr %pool, i64 <BURST>
+  %burst = load i64, ptr %burst.at, align 8
+  %sum = add i64 %burst, %ns
+  store i64 %sum, ptr %burst.at, align 8
+  %ended.at = getelementptr i8, ptr %pool, i64 <ENDED>
+  store i64 %to, ptr %ended.at, align 8
+  ret void
+}
+
+; From now on jobs are computed alone for a while, for longer if that was so just before.
+define internal void @graphc.pool.give_way(ptr %pool, i64 %now) nounwind {
+entry:
+  %until.at = getelementptr i8, ptr %pool, i64 <UNTIL>
+  %until = load i64, ptr %until.at, align 8
+  %pause.at = getelementptr i8, ptr %pool, i64 <REST>
+  %pause = load i64, ptr %pause.at, align 8
+  %since = sub i64 %now, %until
+  %fourfold = shl i64 %pause, 2
+  %soon = icmp slt i64 %since, %fourfold
+  %twice = shl i64 %pause, 1
+  %much = icmp sgt i64 %twice, <most.pause>
+  %longer = select i1 %much, i64 <most.pause>, i64 %twice
+  %next = select i1 %soon, i64 %longer, i64 <least.pause>
+  store i64 %next, ptr %pause.at, align 8
+  %then = add i64 %now, %next
+  store i64 %then, ptr %until.at, align 8
+  ret void
+}
+
+define internal i64 @graphc.pool.clock() nounwind {
+entry:
+  %at = alloca [2 x i64], align 16
+  %error = call i32 @clock_gettime(i32 1, ptr %at)
+  %s = load i64, ptr %at, align 8
+  %ns.at = getelementptr i8, ptr %at, i64 8
+  %ns = load i64, ptr %ns.at, align 8
+  %whole = mul i64 %s, 1000000000
+  %now = add i64 %whole, %ns
+  ret i64 %now
+}
+
 ; --- parts of the open job, those of the own slot first
 
-define internal void @graphc.pool.work(ptr %pool, i64 %self) nounwind {
+define internal i64 @graphc.pool.work(ptr %pool, i64 %self) nounwind {
 entry:
   %task.at = getelementptr i8, ptr %pool, i64 <TASK>
   %task = load ptr, ptr %task.at, align 8
@@ -264,6 +465,7 @@ entry:
   br label %visit
 visit:
   %turn = phi i64 [ 0, %entry ], [ %turn.next, %leave ]
+  %done.before = phi i64 [ 0, %entry ], [ %computed, %leave ]
   %victim = phi i64 [ %self, %entry ], [ %victim.next, %leave ]
   %place = mul nsw i64 %victim, <slot>
   %offset = add nsw i64 %place, <slots>
@@ -272,6 +474,7 @@ visit:
   %end = load atomic i64, ptr %end.at monotonic, align 8
   br label %look
 look:
+  %computed = phi i64 [ %done.before, %visit ], [ %computed.next, %part ]
   %next = load atomic i64, ptr %slot monotonic, align 8
   %any = icmp slt i64 %next, %end
   br i1 %any, label %take, label %leave
@@ -281,6 +484,7 @@ take:
   br i1 %got, label %part, label %leave
 part:
   call void %task(ptr %context, i64 %mine)
+  %computed.next = add nsw i64 %computed, 1
   br label %look
 leave:
   %victim.up = add nsw i64 %victim, 1
@@ -290,7 +494,7 @@ leave:
   %more = icmp slt i64 %turn.next, %all
   br i1 %more, label %visit, label %done
 done:
-  ret void
+  ret i64 %computed
 }
 
 ; --- the life of a worker
@@ -304,13 +508,25 @@ entry:
   %generation = getelementptr i8, ptr %pool, i64 <GENERATION>
   %state = getelementptr i8, ptr %pool, i64 <STATE>
   %sleepers = getelementptr i8, ptr %pool, i64 <SLEEPERS>
+  %cpu.at = getelementptr i8, ptr %pool, i64 <CPU>
+  %crowded.at = getelementptr i8, ptr %pool, i64 <CROWDED>
   %stop.at = getelementptr i8, ptr %pool, i64 <STOP>
   %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
   %spins = load i32, ptr %spins.at, align 4
   br label %wait
 wait:
-  %seen = phi i32 [ 0, %entry ], [ %seen, %woken ], [ %now, %missed ], [ %now, %left ]
-  br label %spin
+  %seen = phi i32 [ 0, %entry ], [ %seen.asleep, %woken ], [ %now, %missed ], [ %now, %left ]
+  %here = call i32 @sched_getcpu()
+  %there = load atomic i32, ptr %cpu.at monotonic, align 4
+  %in.the.way = icmp eq i32 %here, %there
+  br i1 %in.the.way, label %crowded, label %spin
+crowded:
+  ; On the caller's processor: whatever it opened before can do without this thread.
+  %count = atomicrmw add ptr %crowded.at, i32 1 monotonic
+  %opened = load atomic i32, ptr %generation acquire, align 4
+  %stop.now = load atomic i32, ptr %stop.at acquire, align 4
+  %ends.now = icmp ne i32 %stop.now, 0
+  br i1 %ends.now, label %end, label %doze
 spin:
   %spun = phi i32 [ 0, %wait ], [ %spun.next, %pause ]
   %now = load atomic i32, ptr %generation acquire, align 4
@@ -324,12 +540,13 @@ pause:
   <pause>
   br label %spin
 doze:
+  %seen.asleep = phi i32 [ %seen, %patient ], [ %opened, %crowded ]
   %before = atomicrmw add ptr %sleepers, i32 1 seq_cst
   %again = load atomic i32, ptr %generation seq_cst, align 4
-  %unchanged = icmp eq i32 %again, %seen
+  %unchanged = icmp eq i32 %again, %seen.asleep
   br i1 %unchanged, label %sleep, label %woken
 sleep:
-  call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 128, i32 %seen, ptr null)
+  call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 128, i32 %seen.asleep, ptr null)
   br label %woken
 woken:
   %after = atomicrmw sub ptr %sleepers, i32 1 seq_cst
@@ -358,7 +575,7 @@ enter:
 again.try:
   br label %try
 work:
-  call void @graphc.pool.work(ptr %pool, i64 %index)
+  %parts = call i64 @graphc.pool.work(ptr %pool, i64 %index)
   %leaving = atomicrmw sub ptr %state, i32 1 acq_rel
   %last.bits = add i32 <waiting>, 1
   %is.last = icmp eq i32 %leaving, %last.bits
@@ -370,215 +587,5 @@ left:
   br label %wait
 end:
   ret ptr null
-}
-
-; --- making and ending
-
-define ptr @<create>(i32 %threads) nounwind {
-entry:
-  %all.signals = alloca [16 x i64], align 16
-  %old.signals = alloca [16 x i64], align 16
-  %attributes = alloca [32 x i64], align 16
-  %cores = call i64 @graphc.pool.cores()
-  %given = sext i32 %threads to i64
-  %is.known = icmp sgt i64 %cores, 1
-  %known = select i1 %is.known, i64 %cores, i64 1
-  %is.many = icmp sgt i64 %known, <max>
-  %usual = select i1 %is.many, i64 <max>, i64 %known
-  %is.zero = icmp eq i64 %given, 0
-  %wanted = select i1 %is.zero, i64 %usual, i64 %given
-  %low = icmp slt i64 %wanted, 1
-  %high = icmp sgt i64 %wanted, <max>
-  %bad = or i1 %low, %high
-  br i1 %bad, label %none, label %map
-none:
-  ret ptr null
-map:
-  %pool = call ptr @mmap(ptr null, i64 <bytes>, i32 3, i32 34, i32 -1, i64 0)
-  %pool.number = ptrtoint ptr %pool to i64
-  %failed = icmp eq i64 %pool.number, -1
-  br i1 %failed, label %none, label %fill
-fill:
-  %wipes = call i32 @madvise(ptr %pool, i64 <bytes>, i32 18)
-  %is.wiped = icmp eq i32 %wipes, 0
-  %own = call i32 @getpid()
-  %pid = select i1 %is.wiped, i32 0, i32 %own
-  %pid.at = getelementptr i8, ptr %pool, i64 <PID>
-  store i32 %pid, ptr %pid.at, align 4
-  store ptr @graphc.pool.run, ptr %pool, align 8
-  %more.cores = icmp sge i64 %cores, %wanted
-  %unknown = icmp eq i64 %cores, 0
-  %enough = or i1 %more.cores, %unknown
-  %turns = call i32 @graphc.pool.turns()
-  %spins = select i1 %enough, i32 %turns, i32 0
-  %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
-  store i32 %spins, ptr %spins.at, align 4
-  ; All signals but 32 to 34, which C libraries use among their threads.
-  store i64 -15032385537, ptr %all.signals, align 16
-  br label %signals
-signals:
-  %word = phi i64 [ 1, %fill ], [ %word.next, %signals ]
-  %word.at = getelementptr i64, ptr %all.signals, i64 %word
-  store i64 -1, ptr %word.at, align 8
-  %word.next = add nsw i64 %word, 1
-  %words = icmp slt i64 %word.next, 16
-  br i1 %words, label %signals, label %block
-block:
-  %blocked = call i32 @pthread_sigmask(i32 2, ptr %all.signals, ptr %old.signals)
-  %made = call i32 @pthread_attr_init(ptr %attributes)
-  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 <stack>)
-  %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
-  %wanted.32 = trunc i64 %wanted to i32
-  store i32 %wanted.32, ptr %threads.at, align 4
-  br label %next
-next:
-  %i = phi i64 [ 1, %block ], [ %i.next, %start ]
-  %more = icmp slt i64 %i, %wanted
-  br i1 %more, label %start, label %ready
-start:
-  %place = mul nsw i64 %i, <slot>
-  %offset = add nsw i64 %place, <slots>
-  %slot = getelementptr i8, ptr %pool, i64 %offset
-  %pool.at = getelementptr i8, ptr %slot, i64 <POOL>
-  store ptr %pool, ptr %pool.at, align 8
-  %index.at = getelementptr i8, ptr %slot, i64 <INDEX>
-  store i64 %i, ptr %index.at, align 8
-  %handle = getelementptr i8, ptr %slot, i64 <HANDLE>
-  %life = getelementptr i8, ptr @graphc.pool.worker, i64 0
-  %error = call i32 @pthread_create(ptr %handle, ptr %attributes, ptr %life, ptr %slot)
-  %i.next = add nsw i64 %i, 1
-  %fine = icmp eq i32 %error, 0
-  br i1 %fine, label %next, label %fewer
-fewer:
-  ; The system gives no more threads: the pool is of those that there are.
-  %there = trunc i64 %i to i32
-  store i32 %there, ptr %threads.at, align 4
-  br label %ready
-ready:
-  %freed = call i32 @pthread_attr_destroy(ptr %attributes)
-  %restored = call i32 @pthread_sigmask(i32 2, ptr %old.signals, ptr null)
-  ret ptr %pool
-}
-
-; How many turns of waiting a thread stays awake.
-define internal i32 @graphc.pool.turns() nounwind {
-entry:
-  %from = alloca [2 x i64], align 16
-  %to = alloca [2 x i64], align 16
-  br label %begin
-begin:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %end ]
-  %least = phi i64 [ 1000000000, %entry ], [ %least.next, %end ]
-  %begun = call i32 @clock_gettime(i32 1, ptr %from)
-  br label %turn
-turn:
-  %t = phi i64 [ 0, %begin ], [ %t.next, %turn ]
-  <pause>
-  %t.next = add nsw i64 %t, 1
-  %goes.on = icmp slt i64 %t.next, <stretch>
-  br i1 %goes.on, label %turn, label %end
-end:
-  %ended = call i32 @clock_gettime(i32 1, ptr %to)
-  %from.s = load i64, ptr %from, align 8
-  %to.s = load i64, ptr %to, align 8
-  %from.ns.at = getelementptr i8, ptr %from, i64 8
-  %to.ns.at = getelementptr i8, ptr %to, i64 8
-  %from.ns = load i64, ptr %from.ns.at, align 8
-  %to.ns = load i64, ptr %to.ns.at, align 8
-  %seconds = sub i64 %to.s, %from.s
-  %whole = mul i64 %seconds, 1000000000
-  %rest = sub i64 %to.ns, %from.ns
-  %taken = add i64 %whole, %rest
-  %is.less = icmp slt i64 %taken, %least
-  %least.next = select i1 %is.less, i64 %taken, i64 %least
-  %i.next = add nsw i64 %i, 1
-  %more = icmp slt i64 %i.next, <stretches>
-  br i1 %more, label %begin, label %done
-done:
-  ; A turn takes a nanosecond or more, whatever a coarse clock says.
-  %is.known = icmp sgt i64 %least.next, <stretch>
-  %divisor = select i1 %is.known, i64 %least.next, i64 <stretch>
-  %turns = udiv i64 <awake>, %divisor
-  %turns.32 = trunc i64 %turns to i32
-  ret i32 %turns.32
-}
-
-; How many processors this process may use; 0 where that cannot be told.
-define internal i64 @graphc.pool.cores() nounwind {
-entry:
-  %mask = alloca [128 x i64], align 16
-  br label %clear
-clear:
-  %c = phi i64 [ 0, %entry ], [ %c.next, %clear ]
-  %c.at = getelementptr i64, ptr %mask, i64 %c
-  store i64 0, ptr %c.at, align 8
-  %c.next = add nsw i64 %c, 1
-  %c.more = icmp slt i64 %c.next, 128
-  br i1 %c.more, label %clear, label %ask
-ask:
-  %error = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %mask)
-  %fine = icmp eq i32 %error, 0
-  br i1 %fine, label %count, label %unknown
-unknown:
-  ret i64 0
-count:
-  %w = phi i64 [ 0, %ask ], [ %w.next, %count ]
-  %total = phi i64 [ 0, %ask ], [ %sum, %count ]
-  %w.at = getelementptr i64, ptr %mask, i64 %w
-  %bits = load i64, ptr %w.at, align 8
-  %ones = call i64 @llvm.ctpop.i64(i64 %bits)
-  %sum = add nsw i64 %total, %ones
-  %w.next = add nsw i64 %w, 1
-  %w.more = icmp slt i64 %w.next, 128
-  br i1 %w.more, label %count, label %told
-told:
-  ret i64 %sum
-}
-
-define void @<destroy>(ptr %pool) nounwind {
-entry:
-  %is.null = icmp eq ptr %pool, null
-  br i1 %is.null, label %done, label %look
-look:
-  ; In the child of a fork nothing is left of the workers.
-  %run = load ptr, ptr %pool, align 8
-  %wiped = icmp eq ptr %run, null
-  br i1 %wiped, label %free, label %own
-own:
-  %pid.at = getelementptr i8, ptr %pool, i64 <PID>
-  %pid = load i32, ptr %pid.at, align 4
-  %here = call i32 @getpid()
-  %same = icmp eq i32 %here, %pid
-  %unknown = icmp eq i32 %pid, 0
-  %mine = or i1 %same, %unknown
-  br i1 %mine, label %stop, label %free
-stop:
-  %stop.at = getelementptr i8, ptr %pool, i64 <STOP>
-  store atomic i32 1, ptr %stop.at release, align 4
-  %generation = getelementptr i8, ptr %pool, i64 <GENERATION>
-  %old = atomicrmw add ptr %generation, i32 1 seq_cst
-  call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 129, i32 <max>, ptr null)
-  %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
-  %threads = load i32, ptr %threads.at, align 4
-  %all = sext i32 %threads to i64
-  br label %next
-next:
-  %i = phi i64 [ 1, %stop ], [ %i.next, %join ]
-  %more = icmp slt i64 %i, %all
-  br i1 %more, label %join, label %free
-join:
-  %place = mul nsw i64 %i, <slot>
-  %offset = add nsw i64 %place, <slots>
-  %slot = getelementptr i8, ptr %pool, i64 %offset
-  %handle.at = getelementptr i8, ptr %slot, i64 <HANDLE>
-  %handle = load i64, ptr %handle.at, align 8
-  %joined = call i32 @pthread_join(i64 %handle, ptr null)
-  %i.next = add nsw i64 %i, 1
-  br label %next
-free:
-  %unmapped = call i32 @munmap(ptr %pool, i64 <bytes>)
-  br label %done
-done:
-  ret void
 }
 """
