@@ -118,16 +118,22 @@ class TableRows:
     load: Callable[[bytes], ReadRows]
 
 
+Keep = Callable[[str, Callable[[], bytes]], bytes]
+"""(what it does in words, what makes it): bytes that are kept from process to process."""
+
+GRAIN_KEPT_AS = "says what work threads are woken for"
+"""The name of what is kept: nanoseconds, in digits; 0 where it could not be measured."""
+
+
 @dataclass(frozen=True)
 class PoolCode:
-    """Native code of the threads that compiled functions of a process share.
+    """The threads that compiled functions of a process share.
 
-    make       () -> code
-    take_from  says where code comes from when threads are first needed; without it, from `make`
+    kept_by  says what keeps their code and what is measured of them, when threads are first needed;
+             without it, nothing does
     """
 
-    make: Callable[[], bytes]
-    take_from: Callable[[Callable[[], bytes]], None]
+    kept_by: Callable[[Keep], None]
 
 
 @dataclass(frozen=True, slots=True)

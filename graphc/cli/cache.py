@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from graphc.backends.base import GRAIN_KEPT_AS
 from graphc.cli.command import Command
 from graphc.cli.options import json_option
 from graphc.cli.runner import EXIT_CHECK_FAILED
 from graphc.cli.terminal import Terminal, common_options
 from graphc.driver.cache import Cache, Key, Listed
 from graphc.driver.cache_key import cache_folder, default_cache
+from graphc.runtime.threads import said_grain
 from graphc.support.diagnostics import fail
 
 SCHEMA = 1
@@ -66,6 +68,7 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
     problem = problem or cache.problem
     entries = [] if cache.problem else cache.entries()
     size = sum(e.size for e in entries)
+    grain, source = _grain(entries)
     if as_json:
         record = {
             "folder": str(cache.folder),
@@ -74,12 +77,26 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
             "entries": len(entries),
             "bytes": size,
             "limit": cache.limit,
+            "grain_ns": grain,
+            "grain_from": source,
         }
         terminal.write(json.dumps({"schema": SCHEMA, **record}, indent=1))
         return
     terminal.write(f"folder   {cache.folder}")
     terminal.write(f"in use   {f'no: {problem}' if problem else 'yes'}")
     terminal.write(f"entries  {len(entries)}, {_bytes(size)} of at most {_bytes(cache.limit)}")
+    told = "not measured yet" if grain is None else f"{grain / 1e3:.0f} us of work ({source})"
+    terminal.write(f"grain    {told}: sleeping threads are woken for no less")
+
+
+def _grain(entries: Sequence[Listed]) -> tuple[int | None, str]:
+    """Nanoseconds of work that sleeping threads are woken for, and who says so."""
+    said = said_grain()
+    if said is not None:
+        return said, "GRAPHC_GRAIN"
+    kept = [e.entry for e in entries if e.entry is not None]
+    found = next((int(e.code) for e in kept if e.signature.name == GRAIN_KEPT_AS), None)
+    return (found, "measured here") if found else (None, "")
 
 
 @command.command("list", short_help="The entries, the one used last first.")

@@ -239,10 +239,10 @@ def _threaded(compiled: CompiledFunction, options: CompileOptions) -> CompiledFu
 
 
 def _offer_pool(cache: Cache) -> None:
-    """What is split among threads finds their code in the cache."""
+    """What is split among threads finds in the cache their code, and what was measured of them."""
     pool = BACKENDS[SHARING]().pool
     if pool is not None:
-        pool.take_from(partial(shared_code, "runs a pool of threads", pool.make, cache))
+        pool.kept_by(partial(shared_code, cache=cache))
 
 
 PassesFor = Callable[[Model, CompileOptions], list[Pass]]

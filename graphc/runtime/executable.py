@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,11 +21,11 @@ from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall
 from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
-from graphc.runtime.repeated_call import MadeCall, RepeatedCall
+from graphc.runtime.repeated_call import Carried, MadeCall, RepeatedCall
 from graphc.runtime.residency import come_home, some_are_away
 from graphc.runtime.seldom import SeldomInputs
+from graphc.runtime.sequence_state import Held, add_carried, left_by, read_state
 from graphc.runtime.sequences import (
-    MOST_BEHIND,
     Layout,
     Minibatch,
     read_minibatch,
@@ -41,8 +42,6 @@ Recompile = Callable[[Mapping[str, int]], tuple[CompiledFunction, Signature]]
 """A function for these bounds of its dims, by their names."""
 
 OUT = "out"
-STEPS_BEHIND = "sequence.steps"
-"""In the state of sequences: i64[S], the steps of each that came before; 0 starts anew."""
 OPTIONS = ("lengths", "flags", "carry", "out")
 """What a call takes besides its inputs, all but the last of a function of sequences."""
 
@@ -144,7 +143,7 @@ class Executable:
         self._learner_state = {} if learner_state is None else learner_state
         self._recompile = recompile
         self._carrying = carrying
-        self._sequence_state: dict[str, Array] | None = None
+        self._sequences = Held()
         self._calls = _Calls()
         self._known: dict[str, Array] = {}  # parameters and state that are taken as they are
         self._names = frozenset(name.lower() for name in signature.input_names)
@@ -182,17 +181,14 @@ class Executable:
     def state(self) -> Mapping[str, Array] | None:
         """What `carry=True` goes on from: an array [S, rows] for each delayed value, and the steps
         behind; None before the first such call. Set it to go on from elsewhere, None to start
-        anew."""
-        return self._sequence_state
+        anew. What is read is a copy."""
+        return self._sequences.copied()
 
     @state.setter
     def state(self, state: Mapping[str, object] | None) -> None:
-        if state is None:
-            self._sequence_state = None
-        elif self._plan.tables is None:
+        if state is not None and self._plan.tables is None:
             raise _no_sequences("a state")
-        else:
-            self._sequence_state = _read_state(state)
+        self._sequences.arrays = None if state is None else read_state(state)
 
     def __call__(self, /, **inputs: object) -> Results:
         """Run on arrays of shape (samples, rows), named like the inputs.
@@ -214,7 +210,8 @@ class Executable:
             inputs = self._seldom.take(inputs)
         fast = self._calls.fast
         if fast is not None:
-            results = fast.run(inputs, hyperparameters, self._plan)
+            plan = self._carry_plan if fast.is_of_carry_plan else self._plan
+            results = fast.run(inputs, hyperparameters, plan)
             if results is not None:
                 return Results(results)
         return self._run_thoroughly(inputs, hyperparameters)
@@ -240,8 +237,8 @@ class Executable:
         add_hyperparameters(plan, given, arguments)
         self._add_held(plan, arguments)
         if minibatch is not None:
-            state = self._sequence_state if carry else None
-            _add_carried(plan, state, minibatch.sizes[1], arguments)
+            state = self._sequences.arrays if carry else None
+            add_carried(plan, state, minibatch.sizes[1], arguments)
         results = [
             make(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
@@ -249,14 +246,15 @@ class Executable:
         plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
         if results and isinstance(results[0], DeviceArray):
             results = [array.owner for array in results if isinstance(array, DeviceArray)]
-        elif plan is self._plan:
-            # Every argument has an array after a call.
-            made = MadeCall(plan, inputs, options, arguments, results, sizes, minibatch, samples)  # type: ignore[arg-type]
-            self._prepare_fast_calls(made, given_steps.layout if given_steps else None)
+            return _results(plan, results, minibatch)
+        # Every argument has an array after a call.
+        made = MadeCall(plan, inputs, options, arguments, results, sizes, minibatch, samples)  # type: ignore[arg-type]
+        found = _results(plan, results, minibatch)
         if carry and minibatch is not None:
-            left = {spec.name: results[spec.place] for _, spec in plan.carried}
-            self._sequence_state = {STEPS_BEHIND: minibatch.layout.behind.copy(), **left}
-        return _results(plan, results, minibatch)
+            made = replace(made, carried=Carried(self._sequences, self._sequences.behind))
+            self._sequences.arrays = left_by(plan, results, minibatch.layout)
+        self._prepare_fast_calls(made, given_steps.layout if given_steps else None)
+        return found
 
     def _bound(
         self, plan: Plan, inputs: Mapping[str, object], minibatch: Minibatch | None
@@ -283,12 +281,13 @@ class Executable:
         With sequences and sparse inputs, once two calls had the same form.
         """
         plan = made.plan
-        if RepeatedCall.serves(plan):
+        if RepeatedCall.serves(made):
             form, self._calls.form = self._calls.form, (layout, made.sizes)
-            is_again = form is not None and form[0] is layout and form[1] == made.sizes
+            is_again = form is not None and _lie_alike(form[0], layout) and form[1] == made.sizes
             stores = self._stores_of(made) if is_again else None
             if stores is not None:
-                self._calls.fast = RepeatedCall.like(made, stores)
+                of_carry_plan = plan is self._carry_plan
+                self._calls.fast = RepeatedCall.like(made, stores, of_carry_plan=of_carry_plan)
         elif FastCall.serves(plan):
             specs, arguments = plan.dense, made.arguments
             given = made.inputs.items()
@@ -377,7 +376,7 @@ class Executable:
         """The inputs of a function of sequences as it takes them; None for another function."""
         if plan.tables is None:
             return None
-        behind = self._sequence_state[STEPS_BEHIND] if carry and self._sequence_state else None
+        behind = self._sequences.behind if carry else None
         return read_minibatch(
             plan.inputs, by_input(plan, inputs), behind=behind, carry=carry, **options
         )
@@ -546,47 +545,11 @@ def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -
     return Results(found)
 
 
-def _add_carried(
-    plan: Plan, state: Mapping[str, Array] | None, slots: int, arguments: list[Array | None]
-) -> None:
-    """Add what the call before left, or zeros, which no sequence reads that starts here."""
-    for spec, _ in plan.carried:
-        shape = (slots, *spec.shape[1:])
-        if state is None:
-            # Behind the slots a carried state has known sizes only.
-            arguments[spec.place] = np.zeros(shape, spec.dtype)  # type: ignore[arg-type]
-        else:
-            arguments[spec.place] = _carried(spec, state.get(spec.name), shape)
-
-
-def _read_state(state: object) -> dict[str, Array]:
-    """A copy of a state of sequences; whether it fits a call shows there."""
-    if not isinstance(state, Mapping):
-        message = f"a state requires arrays by name or None, got {type(state).__name__}"
-        raise fail("input", message)
-    arrays: dict[str, Array] = {}
-    for name, value in state.items():
-        try:
-            arrays[name] = np.array(value)
-        except (ValueError, TypeError) as problem:
-            raise fail("input", f"state {name} requires an array, got none: {problem}") from None
-    steps = arrays.get(STEPS_BEHIND, np.zeros(0))
-    if steps.ndim != 1 or steps.dtype.kind not in "iu" or (steps < 0).any():
-        message = f"state {STEPS_BEHIND} requires whole numbers of steps, one per sequence"
-        raise fail("input", message)
-    counts = [min(int(n), MOST_BEHIND) for n in steps]
-    return arrays | {STEPS_BEHIND: np.array(counts, np.int64)}
-
-
-def _carried(spec: ArgumentSpec, array: Array | None, shape: tuple[int | str, ...]) -> Array:
-    """An array of the state of sequences as the function takes it."""
-    if array is None or array.shape != shape:
-        got = "none" if array is None else array.shape
-        message = f"state {spec.name} requires shape {shape}, got {got}; state = None starts anew"
-        raise fail("input", message)
-    if array.dtype.kind not in "fiub":
-        raise fail("input", f"state {spec.name} requires {spec.dtype}, got {array.dtype}")
-    return np.ascontiguousarray(array, spec.dtype)
+def _lie_alike(one: Layout | None, other: Layout | None) -> bool:
+    """Whether sequences lie in the same columns; how many steps came before may differ."""
+    if one is other or one is None or other is None:
+        return one is other
+    return one.end.shape == other.end.shape and bool((one.end == other.end).all())
 
 
 def _no_sequences(what: str) -> GraphcError:

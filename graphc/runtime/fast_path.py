@@ -53,6 +53,7 @@ class FastCall:
     Results that are single numbers are read out of memory that stays; others are new arrays.
     """
 
+    is_of_carry_plan = False
     __slots__ = (
         "_arrays",
         "_fresh",
@@ -128,7 +129,7 @@ class FastCall:
         return bool(open_specs) == bool(plan.bounds) and all(map(_has_samples, open_specs))
 
     def run(
-        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan
+        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan | None
     ) -> dict[str, Any] | None:
         """The results; None for a call that this is not for, of which nothing has been done."""
         if plan is not self._plan or len(inputs) != len(self._inputs) or not self._held.stand():

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from graphc.runtime.argument_specs import Input, SparseArgumentSpec
+from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec
 from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
 from graphc.runtime.class_numbers import OneHotRows, are_class_numbers
 from graphc.runtime.plan import Array, Plan, by_input
-from graphc.runtime.sequences import Minibatch, entry_places
+from graphc.runtime.sequence_state import GoingOn, Held
+from graphc.runtime.sequences import (
+    MOST_BEHIND,
+    Layout,
+    Minibatch,
+    entry_places,
+    read_minibatch,
+)
 
 MOST_BYTES = 1 << 18
 """Of inputs and results together: to copy more takes as long as to look at them anew."""
@@ -126,11 +134,20 @@ class _List:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """Where the state is that a call went on from, and the steps behind it then."""
+
+    held: Held
+    behind: Array | None
+
+
+@dataclass(frozen=True, slots=True)
 class MadeCall:
     """A call that was made: what the caller gave, and what the function got.
 
     inputs, options  by the names that the caller used
     samples          what hyperparameters may depend on
+    carried          of a call that went on from a state
     """
 
     plan: Plan
@@ -141,20 +158,22 @@ class MadeCall:
     sizes: Mapping[str, int]
     minibatch: Minibatch | None
     samples: int
+    carried: Carried | None = None
 
 
 class RepeatedCall:
     """Calls like one that was made, one at a time. Results are new arrays."""
 
     __slots__ = (
+        "_going_on",
         "_held",
-        "_minibatch",
         "_numbers",
         "_plan",
         "_results",
         "_run",
         "_samples",
         "_takes",
+        "is_of_carry_plan",
     )
 
     def __init__(
@@ -163,30 +182,44 @@ class RepeatedCall:
         takes: Sequence[tuple[str, Take]],
         arguments: list[Array],
         stores: Stores,
+        going_on: Callable[[list[Array], list[Array]], GoingOn | None],
+        *,
+        of_carry_plan: bool,
     ) -> None:
-        """`takes` copy to `arguments`, which are memory of its own but for what is in `stores`."""
+        """`takes` copy to `arguments`, which are memory of its own but for what is in `stores`.
+
+        of_carry_plan  the plan is the one that the executable made for calls that go on
+        """
         plan = self._plan = made.plan
-        self._takes, self._minibatch, self._samples = takes, made.minibatch, made.samples
+        self.is_of_carry_plan = of_carry_plan
+        self._takes, self._samples = takes, made.samples
         self._held = HeldArrays(stores)
         self._numbers = CallNumbers(plan, arguments)
         for place, array in self._numbers.arrays.items():
             arguments[place] = array
         results = [np.empty_like(array) for array in made.results]
-        columns = plan.columns if made.minibatch is not None else ()
+        handed_on = {spec.place for _, spec in plan.carried}
         self._results = [
-            (p.name, array, p.is_number, bool(p.shape) and p.shape[0] in columns)
+            (p.name, _giver(plan, p, array, made.minibatch))
             for p, array in zip(plan.results, results, strict=True)
+            if p.place not in handed_on
         ]
-        self._run = plan.compiled.fixed(arguments, results, made.sizes)
+        self._going_on = going_on(arguments, results)
+        if self._going_on is None:
+            self._run = plan.compiled.fixed(arguments, results, made.sizes)
+        else:
+            self._run = self._going_on.run
 
     @staticmethod
-    def serves(plan: Plan) -> bool:
-        """Whether calls are of sequences or sparse inputs, without a state that goes on."""
+    def serves(made: MadeCall) -> bool:
+        """Whether calls are of sequences or sparse inputs, and what is carried is known."""
+        plan = made.plan
         is_sparse = len(plan.dense) < len(plan.inputs)
-        return (is_sparse or plan.tables is not None) and not plan.carried
+        is_whole = bool(plan.carried) == (made.carried is not None)
+        return (is_sparse or plan.tables is not None) and is_whole
 
     @staticmethod
-    def like(made: MadeCall, stores: Stores) -> RepeatedCall | None:
+    def like(made: MadeCall, stores: Stores, *, of_carry_plan: bool = False) -> RepeatedCall | None:
         """For calls like this one; None where they have to be looked at anew."""
         arguments = list(made.arguments)
         takes: list[tuple[str, Take]] = []
@@ -197,20 +230,27 @@ class RepeatedCall:
                 return None
             takes.append((name, take))
         for name, value in made.options.items():
-            equal = _Equal.of(value) if name == "lengths" else None
+            equal = _Equal.of(value)
             if equal is None:
                 return None
             takes.append((name, equal.take))
+        if made.carried is not None:
+            takes.append(("carry", _is_true))
         own = (b for a, b in zip(made.arguments, arguments, strict=True) if a is not b)
         if sum(array.nbytes for array in (*own, *made.results)) > MOST_BYTES:
             return None
-        return RepeatedCall(made, takes, arguments, stores)
+        found = RepeatedCall(
+            made, takes, arguments, stores, partial(_going_on, made), of_carry_plan=of_carry_plan
+        )
+        return None if made.carried is not None and found._going_on is None else found
 
     def run(
-        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan
+        self, inputs: Mapping[str, object], hyperparameters: Hyperparameters, plan: Plan | None
     ) -> dict[str, Any] | None:
         """The results; None for a call that this is not for, of which nothing has been done."""
         if plan is not self._plan or len(inputs) != len(self._takes) or not self._held.stand():
+            return None
+        if self._going_on is not None and not self._going_on.is_next():
             return None
         for name, take in self._takes:
             if not take(inputs.get(name)):
@@ -219,15 +259,49 @@ class RepeatedCall:
         if numbered and not self._numbers.take(hyperparameters, self._samples):
             return None
         self._run()
-        results: dict[str, Any] = {}
-        for name, own, is_number, is_of_steps in self._results:
-            if is_number:
-                results[name] = own[0, 0]
-            elif is_of_steps and self._minibatch is not None:
-                results[name] = self._minibatch.returned(own.copy())
-            else:
-                results[name] = own.copy()
-        return results
+        return {name: give() for name, give in self._results}
+
+
+def _is_true(value: object) -> bool:
+    return value is True
+
+
+def _giver(
+    plan: Plan, spec: ArgumentSpec, own: Array, minibatch: Minibatch | None
+) -> Callable[[], Any]:
+    """What makes a result of the memory that it is computed in."""
+    if spec.is_number:
+        return lambda: own[0, 0]
+    if minibatch is not None and spec.shape and spec.shape[0] in plan.columns:
+        return minibatch.giver(own)
+    return own.copy
+
+
+def _going_on(made: MadeCall, arguments: list[Array], results: list[Array]) -> GoingOn | None:
+    """How calls like this one go on from each other; None for one that does not."""
+    plan, carried, minibatch = made.plan, made.carried, made.minibatch
+    if carried is None or minibatch is None or plan.tables is None:
+        return None
+    multiple, slots = plan.tables.multiple, minibatch.sizes[1]
+    values = by_input(plan, made.inputs)
+    options: dict[str, Any] = {**made.options}
+
+    def layout_for(behind: Array) -> Layout:
+        read = read_minibatch(plan.inputs, values, behind=behind, carry=True, **options)
+        return read.filled_up(multiple).layout
+
+    before = np.zeros(slots, np.int64) if carried.behind is None else carried.behind
+    before = np.minimum(before.astype(np.int64), MOST_BEHIND)
+    return GoingOn.of(
+        carried.held,
+        plan,
+        before,
+        layout_for,
+        arguments,
+        results,
+        made.sizes,
+        has_flags="flags" in made.options,
+    )
 
 
 def _taker(

@@ -14,7 +14,7 @@ Results come back in the form of the inputs. Columns without a step, gaps, are 0
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NoReturn
@@ -95,7 +95,19 @@ def layout_of_flags(flags: Array, behind: Array, carry: bool) -> Layout:
 
     carry  sequences may go on from the call before, where `behind` is more than 0, and may go on
            in the next one; otherwise each starts and ends here
+
+    The last few are kept.
     """
+    shape = len(flags), len(behind)
+    return _kept_layout_of_flags(flags.astype(np.int64).tobytes(), shape, behind.tobytes(), carry)
+
+
+@lru_cache(maxsize=16)
+def _kept_layout_of_flags(
+    flags_: bytes, shape: tuple[int, int], behind_: bytes, carry: bool
+) -> Layout:
+    flags = np.frombuffer(flags_, np.int64).reshape(shape)
+    behind = np.frombuffer(behind_, np.int64)
     time = len(flags)
     real = (flags & NO_FEATURE) == 0
     starts, ends = (flags & START) != 0, (flags & END) != 0
@@ -177,6 +189,26 @@ class Minibatch:
         """T and S."""
         time, slots = self.layout.begin.shape
         return time, slots
+
+    def giver(self, array: Array) -> Callable[[], Array | list[Array]]:
+        """What returns, as `returned` does, what stands in this array, in arrays of their own."""
+        time, slots = self.sizes
+        if array.shape[:2] != (time, slots):
+            array = array.reshape(time, slots, *array.shape[1:])
+        array, real = array[: time - self.gaps], self.layout.real[: time - self.gaps]
+        if self.form == "list":
+            parts = [array[:n, s] for s, n in enumerate(np.count_nonzero(real, axis=0))]
+            return lambda: [part.copy() for part in parts]
+        rows = array.reshape(-1, *array.shape[2:])
+        shown, empty = rows if self.form == "columns" else array, np.flatnonzero(~real)
+        if not len(empty):
+            return shown.copy
+
+        def give() -> Array:
+            rows[empty] = 0
+            return shown.copy()
+
+        return give
 
     def returned(self, array: Array) -> Array | list[Array]:
         """A result [T, S, …] or [T*S, …] in the form of the inputs; in gaps it is 0."""

@@ -1,6 +1,7 @@
 """How many threads a call is computed by: what is asked for, `GRAPHC_NUM_THREADS`, or the cores.
 
-A choice of each call, not of the compilation: results have the same bits for any number.
+A choice of each call, not of the compilation: results have the same bits for any number. So is what
+work sleeping threads are woken for: what `GRAPHC_GRAIN` says, or what was measured on this machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from graphc.support.diagnostics import fail
 
 MAX_THREADS = 1024
 VARIABLE = "GRAPHC_NUM_THREADS"
+GRAIN = "GRAPHC_GRAIN"
+MOST_GRAIN_US = 1_000_000
 
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -39,6 +42,20 @@ def checked_threads(threads: object, what: str = "threads") -> int:
         return threads
     message = f"{what} requires a whole number from 1 to {MAX_THREADS}, got {threads!r}"
     raise fail("bad-option", message)
+
+
+def said_grain(environment: Mapping[str, str] | None = None) -> int | None:
+    """Nanoseconds of work that `GRAPHC_GRAIN` says in microseconds; None where it says nothing.
+
+    0 wakes threads for any work. GraphcError `bad-option` for what is no such number.
+    """
+    text = (os.environ if environment is None else environment).get(GRAIN, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_GRAIN_US):
+        message = f"{GRAIN} requires whole microseconds from 0 to {MOST_GRAIN_US}, got {text!r}"
+        raise fail("bad-option", message)
+    return int(text) * 1000
 
 
 def usable_cores(processors: Path = _PROCESSORS, quota: Path = _QUOTA) -> int:

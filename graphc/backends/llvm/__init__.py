@@ -6,13 +6,14 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from graphc.backends.base import (
     Backend,
     CompiledFunction,
     EmitRequest,
     FileKind,
+    Keep,
     KeptCode,
     MachinePeak,
     PoolCode,
@@ -74,16 +75,10 @@ def _peak() -> MachinePeak:
     return measure_machine_peak()
 
 
-def _make_pool() -> bytes:
-    from graphc.backends.llvm.thread_pools import make_pool_code
+def _keep_pools_by(keep: Keep) -> None:
+    from graphc.backends.llvm.thread_pools import keep_pools_by
 
-    return make_pool_code()
-
-
-def _take_pool_from(code: Callable[[], bytes]) -> None:
-    from graphc.backends.llvm.thread_pools import take_pool_code_from
-
-    take_pool_code_from(code)
+    keep_pools_by(keep)
 
 
 def _make_table_rows() -> bytes:
@@ -153,5 +148,5 @@ BACKEND = Backend(
     code=KeptCode(_make, _load, _versions),
     profile=Profiling(_profiled, _peak),
     table_rows=TableRows(_make_table_rows, _load_table_rows),
-    pool=PoolCode(_make_pool, _take_pool_from),
+    pool=PoolCode(_keep_pools_by),
 )

@@ -23,6 +23,14 @@ How it works
              What lies between the jobs of a training step is mostly shorter than that moment; to
              wake a thread takes longer than many a job. The turns of waiting in a moment are
              measured when the pool is made: the pauses of processors differ by a factor of five.
+  waking     Jobs with no more than that moment between them are a burst. Sleeping threads are woken
+             for the first job of a burst that was worth a grain of work the last time, by one
+             thread, or once that much of it is done. A table knows bursts by their first task.
+  giving way Where other programs have the cores, a second thread makes a call slower: woken on the
+             caller's core it takes that away, and one that loses its core in a chunk keeps the
+             caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
+             a job took longer than one thread would have, jobs are computed alone for a
+             millisecond, and for twice as long each time that it happens again soon.
   alone      A pool in use (nested, or by another thread) does nothing for a second caller, which
              computes its chunks alone. In the child of a fork there are no workers: the pool's
              memory is wiped there, and the null where `run` stood says so to the caller; where a
@@ -32,11 +40,22 @@ How it works
 
 from __future__ import annotations
 
+from graphc.backends.llvm.pool_life import LIFE
+from graphc.backends.llvm.pool_sharing import SHARING
 from graphc.backends.llvm.target import Target
 from graphc.runtime.threads import MAX_THREADS
 
 AWAKE_NS = 50_000
 """Of waiting awake."""
+
+GRAIN_NS = 30_000
+"""Of work that threads are woken for, where it was not measured."""
+
+LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 128_000_000
+"""Without the other threads, where these have been in the way."""
+
+MUCH_NS = 1 << 62
+"""What work is worth of which nothing is known."""
 
 STRETCH, STRETCHES = 64, 4
 """Turns of waiting that are timed together, and how often: the quickest one counts."""
@@ -46,11 +65,14 @@ STACK_BYTES = 4 << 20
 
 _SLOT = 128  # bytes: two cache lines, since processors fetch them in pairs
 _SLOTS = 512
-_BYTES = _SLOTS + _SLOT * MAX_THREADS
+_TABLE = _SLOTS + _SLOT * MAX_THREADS
+_ROWS = 64  # of the table, 16 bytes each: a task, and what its burst is worth
+_BYTES = _TABLE + 16 * _ROWS
 
 # Offsets in the memory of a pool. What different threads write lies in different cache lines.
 _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
-_BUSY, _GENERATION, _SLEEPERS, _STATE = 64, 128, 192, 256
+_BUSY, UNTIL_OFFSET, _REST, _ENDED, _BURST, _FIRST, GRAIN_OFFSET = 64, 72, 80, 88, 96, 104, 112
+GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192, 196, 256
 _STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
@@ -82,7 +104,7 @@ def pool_text(target: Target, create: str, destroy: str) -> str:
         "declaration": declaration,
         "pause": pause,
     }
-    text = _TEXT
+    text = _TEXT + SHARING + LIFE
     for name, value in {**names, **_CONSTANTS}.items():
         text = text.replace(f"<{name}>", str(value))
     return text
@@ -105,8 +127,23 @@ _CONSTANTS = {
     "PID": _PID,
     "SPINS": _SPINS,
     "BUSY": _BUSY,
-    "GENERATION": _GENERATION,
-    "SLEEPERS": _SLEEPERS,
+    "UNTIL": UNTIL_OFFSET,
+    "REST": _REST,
+    "ENDED": _ENDED,
+    "BURST": _BURST,
+    "FIRST": _FIRST,
+    "GRAIN": GRAIN_OFFSET,
+    "CPU": _CPU,
+    "CROWDED": CROWDED_OFFSET,
+    "table": _TABLE,
+    "last.row": _ROWS - 1,
+    "much": MUCH_NS,
+    "awake.ns": AWAKE_NS,
+    "least.pause": LEAST_PAUSE_NS,
+    "most.pause": MOST_PAUSE_NS,
+    "grain": GRAIN_NS,
+    "GENERATION": GENERATION_OFFSET,
+    "SLEEPERS": SLEEPERS_OFFSET,
     "STATE": _STATE,
     "STOP": _STOP,
     "TASK": _TASK,
@@ -129,6 +166,7 @@ declare i32 @getpid()
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_getcpu()
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)
@@ -154,18 +192,22 @@ own:
   %busy = getelementptr i8, ptr %pool, i64 <BUSY>
   %taken = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
   %free = extractvalue { i32, i1 } %taken, 1
-  br i1 %free, label %share, label %alone
+  br i1 %free, label %judge, label %alone
+
+judge:
+  %begun = call i64 @graphc.pool.clock()
+  %pays = call i1 @graphc.pool.pays(ptr %pool, ptr %task, i64 %begun)
+  br i1 %pays, label %share, label %shared.alone
+shared.alone:
+  call void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count)
+  %alone.ended = call i64 @graphc.pool.clock()
+  call void @graphc.pool.note(ptr %pool, i64 %begun, i64 %alone.ended, i64 1, i64 1)
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
 
 alone:
-  br label %turn
-turn:
-  %i = phi i64 [ 0, %alone ], [ %i.next, %part ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %part, label %done
-part:
-  call void %task(ptr %context, i64 %i)
-  %i.next = add nsw i64 %i, 1
-  br label %turn
+  call void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count)
+  br label %done
 
 share:
   %task.at = getelementptr i8, ptr %pool, i64 <TASK>
@@ -196,6 +238,9 @@ range:
   br i1 %ranges, label %range, label %open
 
 open:
+  %cpu = call i32 @sched_getcpu()
+  %cpu.at = getelementptr i8, ptr %pool, i64 <CPU>
+  store atomic i32 %cpu, ptr %cpu.at monotonic, align 4
   %state = getelementptr i8, ptr %pool, i64 <STATE>
   store atomic i32 <open>, ptr %state release, align 4
   %generation = getelementptr i8, ptr %pool, i64 <GENERATION>
@@ -210,7 +255,7 @@ wake:
   call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 129, i32 %others.32, ptr null)
   br label %help
 help:
-  call void @graphc.pool.work(ptr %pool, i64 0)
+  %mine = call i64 @graphc.pool.work(ptr %pool, i64 0)
   %closing = atomicrmw and ptr %state, i32 <closed> acq_rel
   %inside = and i32 %closing, <inside>
   %empty = icmp eq i32 %inside, 0
@@ -232,27 +277,64 @@ pause:
   <pause>
   br label %spin
 announce:
+  %worked = call i64 @graphc.pool.clock()
   %before = atomicrmw or ptr %state, i32 <waiting> acq_rel
   br label %check
 check:
   %current = load atomic i32, ptr %state acquire, align 4
   %remaining = and i32 %current, <inside>
   %none = icmp eq i32 %remaining, 0
-  br i1 %none, label %close, label %sleep
+  br i1 %none, label %compare.alone, label %sleep
 sleep:
   call i64 (i64, ...) @syscall(i64 <futex>, ptr %state, i32 128, i32 %current, ptr null)
   br label %check
+compare.alone:
+  ; Whoever waited longer than it takes to compute all alone has others in the way.
+  %late = call i64 @graphc.pool.clock()
+  %own.time = sub i64 %worked, %begun
+  %time.of.all = mul i64 %own.time, %count
+  %time = sub i64 %late, %begun
+  %time.of.mine = mul i64 %time, %mine
+  %slower = icmp sgt i64 %time.of.mine, %time.of.all
+  br i1 %slower, label %give.way, label %close
+give.way:
+  call void @graphc.pool.give_way(ptr %pool, i64 %late)
+  br label %close
 close:
   store atomic i32 0, ptr %state monotonic, align 4
+  %is.helped = icmp slt i64 %mine, %count
+  br i1 %is.helped, label %helped, label %note
+helped:
+  %crowded.at = getelementptr i8, ptr %pool, i64 <CROWDED>
+  store atomic i32 0, ptr %crowded.at monotonic, align 4
+  br label %note
+note:
+  %ended = call i64 @graphc.pool.clock()
+  call void @graphc.pool.note(ptr %pool, i64 %begun, i64 %ended, i64 %count, i64 %mine)
   store atomic i32 0, ptr %busy release, align 4
   br label %done
 done:
   ret void
 }
 
+define internal void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count) nounwind {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %part ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %part, label %done
+part:
+  call void %task(ptr %context, i64 %i)
+  %i.next = add nsw i64 %i, 1
+  br label %turn
+done:
+  ret void
+}
+
 ; --- parts of the open job, those of the own slot first
 
-define internal void @graphc.pool.work(ptr %pool, i64 %self) nounwind {
+define internal i64 @graphc.pool.work(ptr %pool, i64 %self) nounwind {
 entry:
   %task.at = getelementptr i8, ptr %pool, i64 <TASK>
   %task = load ptr, ptr %task.at, align 8
@@ -264,6 +346,7 @@ entry:
   br label %visit
 visit:
   %turn = phi i64 [ 0, %entry ], [ %turn.next, %leave ]
+  %done.before = phi i64 [ 0, %entry ], [ %computed, %leave ]
   %victim = phi i64 [ %self, %entry ], [ %victim.next, %leave ]
   %place = mul nsw i64 %victim, <slot>
   %offset = add nsw i64 %place, <slots>
@@ -272,6 +355,7 @@ visit:
   %end = load atomic i64, ptr %end.at monotonic, align 8
   br label %look
 look:
+  %computed = phi i64 [ %done.before, %visit ], [ %computed.next, %part ]
   %next = load atomic i64, ptr %slot monotonic, align 8
   %any = icmp slt i64 %next, %end
   br i1 %any, label %take, label %leave
@@ -281,6 +365,7 @@ take:
   br i1 %got, label %part, label %leave
 part:
   call void %task(ptr %context, i64 %mine)
+  %computed.next = add nsw i64 %computed, 1
   br label %look
 leave:
   %victim.up = add nsw i64 %victim, 1
@@ -290,7 +375,7 @@ leave:
   %more = icmp slt i64 %turn.next, %all
   br i1 %more, label %visit, label %done
 done:
-  ret void
+  ret i64 %computed
 }
 
 ; --- the life of a worker
@@ -304,13 +389,25 @@ entry:
   %generation = getelementptr i8, ptr %pool, i64 <GENERATION>
   %state = getelementptr i8, ptr %pool, i64 <STATE>
   %sleepers = getelementptr i8, ptr %pool, i64 <SLEEPERS>
+  %cpu.at = getelementptr i8, ptr %pool, i64 <CPU>
+  %crowded.at = getelementptr i8, ptr %pool, i64 <CROWDED>
   %stop.at = getelementptr i8, ptr %pool, i64 <STOP>
   %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
   %spins = load i32, ptr %spins.at, align 4
   br label %wait
 wait:
-  %seen = phi i32 [ 0, %entry ], [ %seen, %woken ], [ %now, %missed ], [ %now, %left ]
-  br label %spin
+  %seen = phi i32 [ 0, %entry ], [ %seen.asleep, %woken ], [ %now, %missed ], [ %now, %left ]
+  %here = call i32 @sched_getcpu()
+  %there = load atomic i32, ptr %cpu.at monotonic, align 4
+  %in.the.way = icmp eq i32 %here, %there
+  br i1 %in.the.way, label %crowded, label %spin
+crowded:
+  ; On the caller's processor: whatever it opened before can do without this thread.
+  %count = atomicrmw add ptr %crowded.at, i32 1 monotonic
+  %opened = load atomic i32, ptr %generation acquire, align 4
+  %stop.now = load atomic i32, ptr %stop.at acquire, align 4
+  %ends.now = icmp ne i32 %stop.now, 0
+  br i1 %ends.now, label %end, label %doze
 spin:
   %spun = phi i32 [ 0, %wait ], [ %spun.next, %pause ]
   %now = load atomic i32, ptr %generation acquire, align 4
@@ -324,12 +421,13 @@ pause:
   <pause>
   br label %spin
 doze:
+  %seen.asleep = phi i32 [ %seen, %patient ], [ %opened, %crowded ]
   %before = atomicrmw add ptr %sleepers, i32 1 seq_cst
   %again = load atomic i32, ptr %generation seq_cst, align 4
-  %unchanged = icmp eq i32 %again, %seen
+  %unchanged = icmp eq i32 %again, %seen.asleep
   br i1 %unchanged, label %sleep, label %woken
 sleep:
-  call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 128, i32 %seen, ptr null)
+  call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 128, i32 %seen.asleep, ptr null)
   br label %woken
 woken:
   %after = atomicrmw sub ptr %sleepers, i32 1 seq_cst
@@ -358,7 +456,7 @@ enter:
 again.try:
   br label %try
 work:
-  call void @graphc.pool.work(ptr %pool, i64 %index)
+  %parts = call i64 @graphc.pool.work(ptr %pool, i64 %index)
   %leaving = atomicrmw sub ptr %state, i32 1 acq_rel
   %last.bits = add i32 <waiting>, 1
   %is.last = icmp eq i32 %leaving, %last.bits
@@ -370,215 +468,5 @@ left:
   br label %wait
 end:
   ret ptr null
-}
-
-; --- making and ending
-
-define ptr @<create>(i32 %threads) nounwind {
-entry:
-  %all.signals = alloca [16 x i64], align 16
-  %old.signals = alloca [16 x i64], align 16
-  %attributes = alloca [32 x i64], align 16
-  %cores = call i64 @graphc.pool.cores()
-  %given = sext i32 %threads to i64
-  %is.known = icmp sgt i64 %cores, 1
-  %known = select i1 %is.known, i64 %cores, i64 1
-  %is.many = icmp sgt i64 %known, <max>
-  %usual = select i1 %is.many, i64 <max>, i64 %known
-  %is.zero = icmp eq i64 %given, 0
-  %wanted = select i1 %is.zero, i64 %usual, i64 %given
-  %low = icmp slt i64 %wanted, 1
-  %high = icmp sgt i64 %wanted, <max>
-  %bad = or i1 %low, %high
-  br i1 %bad, label %none, label %map
-none:
-  ret ptr null
-map:
-  %pool = call ptr @mmap(ptr null, i64 <bytes>, i32 3, i32 34, i32 -1, i64 0)
-  %pool.number = ptrtoint ptr %pool to i64
-  %failed = icmp eq i64 %pool.number, -1
-  br i1 %failed, label %none, label %fill
-fill:
-  %wipes = call i32 @madvise(ptr %pool, i64 <bytes>, i32 18)
-  %is.wiped = icmp eq i32 %wipes, 0
-  %own = call i32 @getpid()
-  %pid = select i1 %is.wiped, i32 0, i32 %own
-  %pid.at = getelementptr i8, ptr %pool, i64 <PID>
-  store i32 %pid, ptr %pid.at, align 4
-  store ptr @graphc.pool.run, ptr %pool, align 8
-  %more.cores = icmp sge i64 %cores, %wanted
-  %unknown = icmp eq i64 %cores, 0
-  %enough = or i1 %more.cores, %unknown
-  %turns = call i32 @graphc.pool.turns()
-  %spins = select i1 %enough, i32 %turns, i32 0
-  %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
-  store i32 %spins, ptr %spins.at, align 4
-  ; All signals but 32 to 34, which C libraries use among their threads.
-  store i64 -15032385537, ptr %all.signals, align 16
-  br label %signals
-signals:
-  %word = phi i64 [ 1, %fill ], [ %word.next, %signals ]
-  %word.at = getelementptr i64, ptr %all.signals, i64 %word
-  store i64 -1, ptr %word.at, align 8
-  %word.next = add nsw i64 %word, 1
-  %words = icmp slt i64 %word.next, 16
-  br i1 %words, label %signals, label %block
-block:
-  %blocked = call i32 @pthread_sigmask(i32 2, ptr %all.signals, ptr %old.signals)
-  %made = call i32 @pthread_attr_init(ptr %attributes)
-  %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 <stack>)
-  %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
-  %wanted.32 = trunc i64 %wanted to i32
-  store i32 %wanted.32, ptr %threads.at, align 4
-  br label %next
-next:
-  %i = phi i64 [ 1, %block ], [ %i.next, %start ]
-  %more = icmp slt i64 %i, %wanted
-  br i1 %more, label %start, label %ready
-start:
-  %place = mul nsw i64 %i, <slot>
-  %offset = add nsw i64 %place, <slots>
-  %slot = getelementptr i8, ptr %pool, i64 %offset
-  %pool.at = getelementptr i8, ptr %slot, i64 <POOL>
-  store ptr %pool, ptr %pool.at, align 8
-  %index.at = getelementptr i8, ptr %slot, i64 <INDEX>
-  store i64 %i, ptr %index.at, align 8
-  %handle = getelementptr i8, ptr %slot, i64 <HANDLE>
-  %life = getelementptr i8, ptr @graphc.pool.worker, i64 0
-  %error = call i32 @pthread_create(ptr %handle, ptr %attributes, ptr %life, ptr %slot)
-  %i.next = add nsw i64 %i, 1
-  %fine = icmp eq i32 %error, 0
-  br i1 %fine, label %next, label %fewer
-fewer:
-  ; The system gives no more threads: the pool is of those that there are.
-  %there = trunc i64 %i to i32
-  store i32 %there, ptr %threads.at, align 4
-  br label %ready
-ready:
-  %freed = call i32 @pthread_attr_destroy(ptr %attributes)
-  %restored = call i32 @pthread_sigmask(i32 2, ptr %old.signals, ptr null)
-  ret ptr %pool
-}
-
-; How many turns of waiting a thread stays awake.
-define internal i32 @graphc.pool.turns() nounwind {
-entry:
-  %from = alloca [2 x i64], align 16
-  %to = alloca [2 x i64], align 16
-  br label %begin
-begin:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %end ]
-  %least = phi i64 [ 1000000000, %entry ], [ %least.next, %end ]
-  %begun = call i32 @clock_gettime(i32 1, ptr %from)
-  br label %turn
-turn:
-  %t = phi i64 [ 0, %begin ], [ %t.next, %turn ]
-  <pause>
-  %t.next = add nsw i64 %t, 1
-  %goes.on = icmp slt i64 %t.next, <stretch>
-  br i1 %goes.on, label %turn, label %end
-end:
-  %ended = call i32 @clock_gettime(i32 1, ptr %to)
-  %from.s = load i64, ptr %from, align 8
-  %to.s = load i64, ptr %to, align 8
-  %from.ns.at = getelementptr i8, ptr %from, i64 8
-  %to.ns.at = getelementptr i8, ptr %to, i64 8
-  %from.ns = load i64, ptr %from.ns.at, align 8
-  %to.ns = load i64, ptr %to.ns.at, align 8
-  %seconds = sub i64 %to.s, %from.s
-  %whole = mul i64 %seconds, 1000000000
-  %rest = sub i64 %to.ns, %from.ns
-  %taken = add i64 %whole, %rest
-  %is.less = icmp slt i64 %taken, %least
-  %least.next = select i1 %is.less, i64 %taken, i64 %least
-  %i.next = add nsw i64 %i, 1
-  %more = icmp slt i64 %i.next, <stretches>
-  br i1 %more, label %begin, label %done
-done:
-  ; A turn takes a nanosecond or more, whatever a coarse clock says.
-  %is.known = icmp sgt i64 %least.next, <stretch>
-  %divisor = select i1 %is.known, i64 %least.next, i64 <stretch>
-  %turns = udiv i64 <awake>, %divisor
-  %turns.32 = trunc i64 %turns to i32
-  ret i32 %turns.32
-}
-
-; How many processors this process may use; 0 where that cannot be told.
-define internal i64 @graphc.pool.cores() nounwind {
-entry:
-  %mask = alloca [128 x i64], align 16
-  br label %clear
-clear:
-  %c = phi i64 [ 0, %entry ], [ %c.next, %clear ]
-  %c.at = getelementptr i64, ptr %mask, i64 %c
-  store i64 0, ptr %c.at, align 8
-  %c.next = add nsw i64 %c, 1
-  %c.more = icmp slt i64 %c.next, 128
-  br i1 %c.more, label %clear, label %ask
-ask:
-  %error = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %mask)
-  %fine = icmp eq i32 %error, 0
-  br i1 %fine, label %count, label %unknown
-unknown:
-  ret i64 0
-count:
-  %w = phi i64 [ 0, %ask ], [ %w.next, %count ]
-  %total = phi i64 [ 0, %ask ], [ %sum, %count ]
-  %w.at = getelementptr i64, ptr %mask, i64 %w
-  %bits = load i64, ptr %w.at, align 8
-  %ones = call i64 @llvm.ctpop.i64(i64 %bits)
-  %sum = add nsw i64 %total, %ones
-  %w.next = add nsw i64 %w, 1
-  %w.more = icmp slt i64 %w.next, 128
-  br i1 %w.more, label %count, label %told
-told:
-  ret i64 %sum
-}
-
-define void @<destroy>(ptr %pool) nounwind {
-entry:
-  %is.null = icmp eq ptr %pool, null
-  br i1 %is.null, label %done, label %look
-look:
-  ; In the child of a fork nothing is left of the workers.
-  %run = load ptr, ptr %pool, align 8
-  %wiped = icmp eq ptr %run, null
-  br i1 %wiped, label %free, label %own
-own:
-  %pid.at = getelementptr i8, ptr %pool, i64 <PID>
-  %pid = load i32, ptr %pid.at, align 4
-  %here = call i32 @getpid()
-  %same = icmp eq i32 %here, %pid
-  %unknown = icmp eq i32 %pid, 0
-  %mine = or i1 %same, %unknown
-  br i1 %mine, label %stop, label %free
-stop:
-  %stop.at = getelementptr i8, ptr %pool, i64 <STOP>
-  store atomic i32 1, ptr %stop.at release, align 4
-  %generation = getelementptr i8, ptr %pool, i64 <GENERATION>
-  %old = atomicrmw add ptr %generation, i32 1 seq_cst
-  call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 129, i32 <max>, ptr null)
-  %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
-  %threads = load i32, ptr %threads.at, align 4
-  %all = sext i32 %threads to i64
-  br label %next
-next:
-  %i = phi i64 [ 1, %stop ], [ %i.next, %join ]
-  %more = icmp slt i64 %i, %all
-  br i1 %more, label %join, label %free
-join:
-  %place = mul nsw i64 %i, <slot>
-  %offset = add nsw i64 %place, <slots>
-  %slot = getelementptr i8, ptr %pool, i64 %offset
-  %handle.at = getelementptr i8, ptr %slot, i64 <HANDLE>
-  %handle = load i64, ptr %handle.at, align 8
-  %joined = call i32 @pthread_join(i64 %handle, ptr null)
-  %i.next = add nsw i64 %i, 1
-  br label %next
-free:
-  %unmapped = call i32 @munmap(ptr %pool, i64 <bytes>)
-  br label %done
-done:
-  ret void
 }
 """

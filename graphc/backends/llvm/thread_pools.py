@@ -2,6 +2,9 @@
 
 A pool is made when a call first asks for it and lasts as long as the process: its workers sleep
 between calls and end with the process. The child of a fork makes pools of its own.
+
+What work sleeping threads are woken for is measured once on a machine (`pool_cost.py`), or said by
+`GRAPHC_GRAIN` in microseconds.
 """
 
 from __future__ import annotations
@@ -11,19 +14,27 @@ import os
 import threading
 from collections.abc import Callable
 
+from graphc.backends.base import GRAIN_KEPT_AS, Keep
 from graphc.backends.llvm import engine
+from graphc.backends.llvm.pool_cost import MEET, MEET_TEXT, measured_grain
 from graphc.backends.llvm.target import host_target
 from graphc.backends.llvm.text import Module
-from graphc.backends.llvm.thread_pool import has_pool, pool_text
+from graphc.backends.llvm.thread_pool import GRAIN_NS, GRAIN_OFFSET, has_pool, pool_text
+from graphc.runtime.threads import said_grain, usable_cores
 
 _CREATE, _DESTROY = "graphc.pool_create", "graphc.pool_destroy"
+CODE_KEPT_AS = "runs a pool of threads"
 
 
 def make_pool_code() -> bytes:
     """The object of what makes pools, for this machine."""
     target = host_target()
-    text = Module(target.triple).text() + pool_text(target, _CREATE, _DESTROY)
+    text = Module(target.triple).text() + pool_text(target, _CREATE, _DESTROY) + MEET_TEXT
     return engine.object_code(text, target)
+
+
+def _keep_nothing(_what: str, make: Callable[[], bytes]) -> bytes:
+    return make()
 
 
 class _Pools:
@@ -31,9 +42,10 @@ class _Pools:
 
     def __init__(self) -> None:
         self.forget()
-        self._create: Callable[[int], int | None] | None = None
+        self._functions: engine.Loaded | None = None
         self._watches_forks = False
-        self.code: Callable[[], bytes] = make_pool_code
+        self._grain: int | None = None
+        self.keep: Keep = _keep_nothing
 
     def forget(self) -> None:
         """Before the first use, and in the child of a fork."""
@@ -53,20 +65,42 @@ class _Pools:
             return self._addresses[threads]
 
     def _new(self, threads: int) -> int:
-        if self._create is None:
+        if not has_pool(host_target()):
+            return 0
+        if self._functions is None:
             if not self._watches_forks and hasattr(os, "register_at_fork"):
                 os.register_at_fork(after_in_child=self.forget)
                 self._watches_forks = True
-            self._create = _maker(self.code)
-        return self._create(threads) or 0
+            self._functions = load_pool_functions(self.keep(CODE_KEPT_AS, make_pool_code))
+            # Never unloaded: workers may still execute this code when the interpreter exits.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._functions))
+        create = engine.function(self._functions, _CREATE, ctypes.c_void_p, ctypes.c_int32)
+        address: int = create(threads) or 0
+        if address:
+            if self._grain is None:
+                self._grain = self._grain_of(address, self._functions)
+            ctypes.c_int64.from_address(address + GRAIN_OFFSET).value = self._grain
+        return address
+
+    def _grain_of(self, pool: int, functions: engine.Loaded) -> int:
+        """What is said, else kept, else measured with this pool; in nanoseconds."""
+        said = said_grain()
+        if said is not None:
+            return said
+        if usable_cores() < 2:
+            return GRAIN_NS
+        types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        meet: Callable[[int, int, int], None] = engine.function(functions, MEET, None, *types)
+        kept = self.keep(GRAIN_KEPT_AS, lambda: b"%d" % measured_grain(pool, meet))
+        return int(kept) or GRAIN_NS
 
 
 _POOLS = _Pools()
 
 
-def take_pool_code_from(code: Callable[[], bytes]) -> None:
-    """Where the object comes from when the first pool is made; compiled anew otherwise."""
-    _POOLS.code = code
+def keep_pools_by(keep: Keep) -> None:
+    """What keeps their code and what is measured of them, from when the first one is made."""
+    _POOLS.keep = keep
 
 
 def pool_address(threads: int) -> int:
@@ -77,19 +111,6 @@ def pool_address(threads: int) -> int:
     return _POOLS.address(threads)
 
 
-def _maker(code: Callable[[], bytes]) -> Callable[[int], int | None]:
-    """The function that makes a pool."""
-    if not has_pool(host_target()):
-        return lambda _threads: 0
-    loaded = load_pool_functions(code())
-    create: Callable[[int], int | None] = engine.function(
-        loaded, _CREATE, ctypes.c_void_p, ctypes.c_int32
-    )
-    # Never unloaded: workers may still execute this code when the interpreter exits.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
-    return create
-
-
 def load_pool_functions(code: bytes) -> engine.Loaded:
     """The functions of `thread_pool.py` in this process: `graphc.pool_create`, `…_destroy`."""
-    return engine.load(code, [_CREATE, _DESTROY], host_target(), from_process=True)
+    return engine.load(code, [_CREATE, _DESTROY, MEET], host_target(), from_process=True)

@@ -6,12 +6,16 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+from graphc.backends.base import GRAIN_KEPT_AS
 from graphc.driver import cache_key
+from graphc.driver.cache import Cache
+from graphc.driver.shared_code import shared_code
 from tests.support.commands import NETWORK, Done, graphc, write_data, write_network
 
 pytestmark = pytest.mark.llvm
@@ -68,6 +72,17 @@ def test_info_says_where_it_is_and_how_large(tmp_path: Path, folder: Path) -> No
     record = json.loads(graphc("cache", "info", "--json").out)
     assert (record["folder"], record["used"], record["entries"]) == (str(folder), True, 1)
     assert record["bytes"] == sum(p.stat().st_size for p in folder.glob("*.entry"))
+
+
+def test_info_says_what_work_threads_are_woken_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "grain    not measured yet: " in graphc("cache", "info").out
+    keep = partial(shared_code, cache=Cache(folder))
+    assert keep(GRAIN_KEPT_AS, lambda: b"51234") == keep(GRAIN_KEPT_AS, lambda: b"1") == b"51234"
+    assert "grain    51 us of work (measured here): " in graphc("cache", "info").out
+    monkeypatch.setenv("GRAPHC_GRAIN", "7")
+    assert "grain    7 us of work (GRAPHC_GRAIN): " in graphc("cache", "info").out
 
 
 def test_info_says_why_it_is_not_in_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

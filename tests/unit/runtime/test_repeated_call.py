@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
 import graphc as gc
 from graphc.runtime.executable import Executable
+from graphc.runtime.sequence_state import STEPS_BEHIND
+from graphc.runtime.sequences import MOST_BEHIND
 from graphc.support.diagnostics import GraphcError
 
 Array = np.ndarray
@@ -71,6 +74,90 @@ def test_sequences_like_those_before_are_not_read_anew(
         found = exe(x=x, y=y, lengths=[3])["z"]
         assert thorough() == 0, number
         np.testing.assert_allclose(found, expected(exe, x, y), rtol=1e-5, atol=1e-6)
+
+
+def carrying(backend: str) -> Executable:
+    """Sums of a sequence's steps, and each with the one two steps back."""
+    text = """
+    x = Input(2)
+    s = Plus(x, PastValue(2, s, defaultHiddenActivity=0.5), tag=output)
+    z = Plus(x, Scale(Constant(3), PastValue(2, x, timeStep=2)), tag=output)
+    """
+    return gc.compile(gc.loads(text), ["s", "z"], time=4, sequences=2, backend=backend)
+
+
+CALLS: dict[str, dict[str, object]] = {
+    "on": {"carry": True},
+    "lengths": {"carry": True, "lengths": [3, 0]},
+    "shorter": {"carry": True, "lengths": np.array([1, 2])},
+    "flags on": {"carry": True, "flags": np.zeros((3, 2), np.int64)},
+    "one anew": {"carry": True, "flags": np.array([[0, 1], [2, 0], [1, 0]])},
+    "all anew": {"carry": True, "flags": np.array([[1, 1], [0, 2], [2, 12]])},
+    "flags": {"flags": np.array([[1, 1], [0, 2], [2, 12]])},
+    "alone": {},
+}
+"""What calls of three steps and two slots are given besides."""
+
+
+@pytest.mark.parametrize("backend", ["reference", "numpy", "llvm"])
+def test_calls_that_go_on_are_like_those_that_are_looked_at(
+    backend: str, thorough: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exe, judge, rng = carrying(backend), carrying(backend), np.random.default_rng(6)
+    monkeypatch.setattr(judge, "_prepare_fast_calls", lambda made, layout: None)
+    states: list[Mapping[str, Array] | None] = [None]
+    for _ in range(12):
+        how = CALLS[str(rng.choice(list(CALLS)))]
+        if rng.integers(4) == 0 or how is CALLS["flags on"]:
+            opened = states[int(rng.integers(len(states)))]
+            exe.state = judge.state = opened
+        if how is CALLS["flags on"] and exe.state is None:
+            for each in (exe, judge):
+                each(x=np.ones((1, 2, 2), np.float32), carry=True)
+        for _ in range(4):
+            x = rng.normal(size=(3, 2, 2)).astype(np.float32)
+            x[2, 1] = np.nan if "flags" in how and "carry" not in how else x[2, 1]
+            try:
+                wanted = judge(x=x, **how)
+            except GraphcError as error:
+                with pytest.raises(GraphcError, match=re.escape(str(error))):
+                    exe(x=x, **how)
+                continue
+            found = exe(x=x, **how)
+            for name in ("s", "z"):
+                np.testing.assert_array_equal(found[name], wanted[name])
+                found[name][...] = 0
+            for name, array in (judge.state or {}).items():
+                np.testing.assert_array_equal((exe.state or {})[name], array)
+        states.append(exe.state)
+
+
+@pytest.mark.parametrize("how", ["on", "lengths", "flags on", "one anew", "flags"])
+def test_repeated_flags_and_calls_that_go_on_are_not_read_anew(
+    how: str, thorough: Callable[[], int]
+) -> None:
+    exe, x = carrying("llvm"), np.ones((3, 2, 2), np.float32)
+    exe(x=x, carry=True)
+    for _ in range(3):
+        exe(x=x, **CALLS[how])
+    thorough()
+    for _ in range(3):
+        exe(x=x, **CALLS[how])
+    assert thorough() == 0
+    exe.state = exe.state
+    exe(x=x, **CALLS[how])
+    assert thorough() == ("carry" in CALLS[how])
+
+
+def test_steps_behind_are_counted_up_to_a_limit() -> None:
+    exe = carrying("llvm")
+    exe(x=np.ones((3, 2, 2), np.float32), carry=True)
+    state = dict(exe.state or {})
+    exe.state = {**state, STEPS_BEHIND: np.array([MOST_BEHIND - 13] * 2)}
+    sums = [
+        float(exe(x=np.ones((3, 2, 2), np.float32), carry=True)["s"][-1, 0, 0]) for _ in range(9)
+    ]
+    assert sums == [6.5 + 3 * n for n in range(9)]
 
 
 def test_lists_of_sequences(thorough: Callable[[], int]) -> None:

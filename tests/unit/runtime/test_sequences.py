@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from graphc.runtime.compiled import CompiledFunction
-from graphc.runtime.executable import STEPS_BEHIND, Executable, check_sequences
+from graphc.runtime.executable import Executable, check_sequences
 from graphc.runtime.plan import Plan, all_sizes
+from graphc.runtime.sequence_state import STEPS_BEHIND
 from graphc.runtime.sequences import as_columns, layout_of_flags, layout_of_lengths
 from graphc.runtime.signature import (
     Argument,
@@ -249,7 +250,9 @@ def test_a_bad_call_leaves_the_state_as_it_was() -> None:
     before = executable.state
     with pytest.raises(GraphcError, match="3 sequences, got 1"):
         executable(x=X[:1], carry=True)
-    assert executable.state is before
+    after = executable.state
+    assert before is not None and after is not None
+    assert {n: a.tolist() for n, a in before.items()} == {n: a.tolist() for n, a in after.items()}
 
 
 # --- refused -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.runtime.threads import MAX_THREADS, thread_count, usable_cores
+from graphc.runtime.threads import MAX_THREADS, said_grain, thread_count, usable_cores
 from graphc.support.diagnostics import GraphcError
 
 
@@ -28,6 +28,15 @@ def test_a_wrong_number_is_one_clear_error(threads: object) -> None:
 def test_a_wrong_variable_names_itself(text: str) -> None:
     with pytest.raises(GraphcError, match="GRAPHC_NUM_THREADS requires a whole number"):
         thread_count(None, {"GRAPHC_NUM_THREADS": text})
+
+
+def test_the_grain_is_said_in_microseconds() -> None:
+    assert said_grain({}) is said_grain({"GRAPHC_GRAIN": ""}) is None
+    assert said_grain({"GRAPHC_GRAIN": " 25 "}) == 25_000
+    assert said_grain({"GRAPHC_GRAIN": "0"}) == 0
+    for text in ("-1", "2.5", "1000001", "much"):
+        with pytest.raises(GraphcError, match="GRAPHC_GRAIN requires whole microseconds"):
+            said_grain({"GRAPHC_GRAIN": text})
 
 
 def _machine(folder: Path, siblings: dict[int, str]) -> Path:

@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from graphc.backends.llvm import engine
+from graphc.backends.llvm import engine, thread_pool
+from graphc.backends.llvm.pool_cost import MEET, MOST_NS, measured_grain
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.llvm.thread_pool import has_pool, pool_text
@@ -157,6 +160,62 @@ def test_a_pool_ends_when_it_is_destroyed(many: Callable[..., None]) -> None:
         destroy(pool)
     assert len(_tasks()) == before
     destroy(None)  # null, as in C
+
+
+def field(pool: int, place: int, kind: type[Any] = ctypes.c_int64) -> Any:
+    return kind.from_address(pool + place)
+
+
+def _when_all_sleep(pool: int, workers: int) -> None:
+    """Waits for that, and forgets what was in their way before."""
+    while field(pool, thread_pool.SLEEPERS_OFFSET, ctypes.c_int32).value < workers:
+        time.sleep(0.001)
+    time.sleep(0.002)  # a burst ends
+    field(pool, thread_pool.UNTIL_OFFSET).value = 0
+    field(pool, thread_pool.CROWDED_OFFSET, ctypes.c_int32).value = 0
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_sleeping_threads_are_woken_for_a_grain_of_work(
+    threads: int, many: Callable[..., None]
+) -> None:
+    pool, counters = _new_pool(threads), np.zeros(4, np.int64)
+    opened = field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32)
+    # Nothing is known of the first job; the second one is known to be short.
+    for grain, expected in ((1 << 50, 1), (1 << 50, 1), (0, 2)):
+        field(pool, thread_pool.GRAIN_OFFSET).value = grain
+        _when_all_sleep(pool, threads - 1)
+        many(pool, counters, 4, 1)
+        assert opened.value == expected
+    assert counters.tolist() == [3] * 4
+
+
+def test_the_grain_is_twice_what_a_thread_takes_to_come() -> None:
+    loaded = load_pool_functions(make_pool_code())
+    create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
+    meet = engine.function(loaded, MEET, None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    pool = create(2)
+    assert 0 <= measured_grain(pool, meet) <= 2 * MOST_NS
+    assert field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32).value > 0
+    destroy_function(loaded)(pool)
+
+
+def on_one_processor() -> None:
+    """A worker that can only run where its caller does is not woken again and again."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    run, counters = make_many(), np.zeros(8, np.int64)
+    pool = pool_address(2)
+    opened = field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32)
+    field(pool, thread_pool.GRAIN_OFFSET).value = 0
+    for _ in range(50):
+        run(pool, counters, 8, 20)
+        time.sleep(0.0005)
+    assert counters.tolist() == [1000] * 8
+    assert opened.value < 500, opened.value
+
+
+def test_a_pool_gives_way_on_a_single_processor() -> None:
+    _in_a_process("on_one_processor")
 
 
 FORK = """
