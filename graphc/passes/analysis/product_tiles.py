@@ -331,7 +331,8 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     if x.pairs:
         return _pair_tiling(machine, x)
     vectors = _vectors(x, read_b, machine)
-    if _copies_far_b(x, read_b, machine) and rows == machine.tile_rows:
+    copies_far_b = read_b == "packed by tiles" and _bytes_of_b(x) >= FAR_BYTES
+    if copies_far_b and machine.vector_bits == 512 and rows == machine.tile_rows:
         rows, vectors = FAR_TILE
     if x.n is None or read_b == "packed":
         # More would make a panel of one stretch too large for a near cache.
@@ -424,13 +425,6 @@ def _rows(x: ProductRange, machine: Machine) -> int:
 
 def _row_bytes(x: ProductRange) -> int:
     return UNBOUNDED if x.pitch is None else x.pitch * x.dtype.itemsize
-
-
-def _copies_far_b(x: ProductRange, read_b: ReadB, machine: Machine) -> bool:
-    """Whether tiles of vectors of 512 bits copy a B that no near cache holds."""
-    return (
-        read_b == "packed by tiles" and machine.vector_bits == 512 and _bytes_of_b(x) >= FAR_BYTES
-    )
 
 
 def _bytes_of_b(x: ProductRange) -> int:
