@@ -1,8 +1,9 @@
 """A matrix product at least as wide as a tile: panels of columns, in blocks of k and of rows.
 
-What is left over at the right is computed first, by a tile moved left to end with the matrix: so it
-needs no masks, and the panels that follow compute its other columns again, from the start and with
-the same bits.
+What is left over at the right is computed by a tile of no more vectors than it takes, moved left to
+end with the matrix: so it needs no masks. Where that computes columns of the panel before again, it
+is the last in the only block of k, or is done before all others, which set them again: the bits are
+the same.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from graphc.ops.contraction import STRETCH
 from graphc.ops.schedules import ReadB, Tiling
 from graphc.passes.analysis.product_tiles import ProductRange
 
+LEAST_LANES = 8
+"""Shorter vectors than these are not faster."""
 UNCUT = 1 << 40
 """Of a length that is not cut."""
 
@@ -37,7 +40,7 @@ UNCUT = 1 << 40
 class Blocking:
     """A tiling of one range.
 
-    tile       the tile of all panels: one more for what is left over would cost compilation
+    tile       the tile of all panels but what is left over
     height     rows of a tile
     depth      steps of k in a panel
     is_long    a panel may hold more than one stretch
@@ -118,13 +121,17 @@ def emit_panels(w: ProductWriter, x: Operands) -> None:
     whole = sub(code, x.n, rest)
     if number_of(rest) is None:
         with when(code, _compare(code, "sgt", rest, index(0)), []):
-            _left_over(w, x)
+            _left_over(w, x, rest)
     elif number_of(rest) != 0:
-        if _most(x.k, x.most_k) <= w.blocking.depth < UNCUT:
-            # In one block of k, the last panel may set columns again: one loop is less code.
-            _blocks(w, x, tile, (index(0), x.n))
+        last = _last_tile(tile, rest)
+        sets_once = _most(x.k, x.most_k) <= w.blocking.depth < UNCUT
+        if last == tile and sets_once:
+            _blocks(w, x, tile, (index(0), x.n))  # one loop is less code
             return
-        _left_over(w, x)
+        if number_of(whole) != 0 and (sets_once or number_of(rest) == last.width):
+            _blocks(w, x, tile, (index(0), whole), last)
+            return
+        _left_over(w, x, rest)
     if number_of(whole) != 0:
         _blocks(w, x, tile, (index(0), whole))
 
@@ -143,20 +150,37 @@ def _ready_panels(w: ProductWriter, x: Operands) -> None:
         _blocks(w, x, tile, (index(0), whole))
 
 
-def _left_over(w: ProductWriter, x: Operands) -> None:
-    start = sub(w.code, x.n, index(w.blocking.tile.width))
-    _blocks(w, x, w.blocking.tile, (start, x.n))
+def _left_over(w: ProductWriter, x: Operands, rest: Val) -> None:
+    tile = _last_tile(w.blocking.tile, rest)
+    start = sub(w.code, x.n, index(tile.width))
+    _blocks(w, x, tile, (start, x.n))
 
 
-def _blocks(w: ProductWriter, x: Operands, tile: Tile, columns: tuple[Val, Val]) -> None:
-    """All rows of these columns, whole tiles."""
+def _last_tile(tile: Tile, rest: Val) -> Tile:
+    """The tile of so many columns that are left over: of fewer vectors than the others where that
+    is enough, of half as long ones where one of these is."""
+    columns = number_of(rest)
+    if columns is None or tile.pairs or tile.amx:
+        return tile
+    lanes = tile.lanes
+    if columns <= lanes // 2 and lanes > LEAST_LANES:
+        lanes //= 2
+    starts = tuple(range(0, columns, lanes))
+    is_narrower = lanes * len(starts) < tile.width
+    return replace(tile, lanes=lanes, starts=starts) if is_narrower else tile
+
+
+def _blocks(
+    w: ProductWriter, x: Operands, tile: Tile, columns: tuple[Val, Val], last: Tile | None = None
+) -> None:
+    """All rows of these columns, whole tiles; and of a `last` one at the end of the range."""
     code = w.code
 
     def in_depth(start: Val, depth: Val) -> None:
         adds = _compare(code, "sgt", start, index(0))
 
         def in_rows(row: Val, rows: Val) -> None:
-            _columns(w, x, _Part(tile, start, depth, row, rows, adds), columns)
+            _columns(w, x, _Part(tile, start, depth, row, rows, adds), columns, last)
 
         _cut(code, x.m, x.most_m, w.blocking.rows, in_rows)
 
@@ -192,7 +216,9 @@ def _most(length: Val, most: int) -> int:
     return most if known is None else known
 
 
-def _columns(w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val]) -> None:
+def _columns(
+    w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val], last: Tile | None
+) -> None:
     """All panels of one part."""
     code, (begin, end) = w.code, columns
     a = x.at(code, x.a, x.a_offset(code, part.row, part.start))
@@ -203,6 +229,8 @@ def _columns(w: ProductWriter, x: Operands, part: _Part, columns: tuple[Val, Val
         if number_of(sub(code, end, begin)) and number_of(remainder(code, end, part.tile.width)):
             start = smaller(code, start, sub(code, end, index(part.tile.width)))
         _panel(w, x, part, a, start)
+    if last is not None:
+        _panel(w, x, replace(part, tile=last), a, sub(code, x.n, index(last.width)))
 
 
 def _pack_a(w: ProductWriter, x: Operands, part: _Part, a: Val) -> None:

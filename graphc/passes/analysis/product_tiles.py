@@ -44,6 +44,9 @@ SHORT_ROW_BYTES = 1536
 """Rows of B up to this length end before the hardware prefetcher recognises the stream."""
 FAR_BYTES = 2097152
 """A B from this size on comes from so far away that its rows are fetched long before their use."""
+FAR_TILE = 6, 4
+"""Rows and vectors of 512 bits of tiles that copy a far B as they read it: of half as many rows and
+twice as wide, so that they read longer pieces of B's rows, and less often what is far of A."""
 FEW_ROWS_VECTORS = {1: 8, 2: 5, 3: 3, 4: 3}
 FEW_ROWS_VECTORS_512 = {1: 10, 2: 8, 3: 4, 4: 4}
 """Vectors that a tile of so many rows has at most; with vectors of 512 bits there are more
@@ -328,6 +331,9 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     if x.pairs:
         return _pair_tiling(machine, x)
     vectors = _vectors(x, read_b, machine)
+    copies_far_b = read_b == "packed by tiles" and _bytes_of_b(x) >= FAR_BYTES
+    if copies_far_b and machine.vector_bits == 512 and rows == machine.tile_rows:
+        rows, vectors = FAR_TILE
     if x.n is None or read_b == "packed":
         # More would make a panel of one stretch too large for a near cache.
         vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
@@ -421,6 +427,11 @@ def _row_bytes(x: ProductRange) -> int:
     return UNBOUNDED if x.pitch is None else x.pitch * x.dtype.itemsize
 
 
+def _bytes_of_b(x: ProductRange) -> int:
+    """0 where only the call knows."""
+    return (x.n or 0) * (x.k or 0) * x.dtype.itemsize
+
+
 def _read_b(x: ProductRange, rows: int) -> ReadB:
     if x.b_transposed:
         is_few = x.m is not None and x.m <= TRANSPOSED_ROWS
@@ -433,7 +444,7 @@ def _read_b(x: ProductRange, rows: int) -> ReadB:
 
 def _prefetch(read_b: ReadB, x: ProductRange, width: int, l2: int) -> int:
     """`Tiling.prefetch`; `l2` are the bytes of a second-level cache."""
-    size = (x.n or 0) * (x.k or 0) * x.dtype.itemsize
+    size = _bytes_of_b(x)
     if read_b == "in place":  # whole rows are one stream, which the processor fetches by itself
         return 4 if _row_bytes(x) > NEAR_BYTES and width != x.pitch else 0
     if read_b == "packed by tiles":
