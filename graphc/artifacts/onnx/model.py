@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphc.artifacts.onnx.graph import Attribute, Body, File, Graph, Node, Port
+from graphc.artifacts.onnx.graph import Attribute, Body, File, Graph, Node, Port, used_nodes
 from graphc.artifacts.onnx.walk import report_unwritable, write_block
 from graphc.ir.core import Function, Value
 from graphc.ir.declared_dims import dims_of
@@ -81,7 +81,9 @@ def make_model(
     sink.raise_if_errors()
     graph, outputs, renamed = _written(function, inputs, sources, sequences)
     messages = _Messages(onnx, renamed)
-    nodes = [*graph.file.head, *graph.nodes]
+    made = {name: given for given, name in renamed.items()}
+    wanted = [made[port.name] for port in outputs]
+    nodes = used_nodes([*graph.file.head, *graph.nodes], wanted)
     model: ModelProto = onnx.helper.make_model(
         messages.graph(function.name, nodes, inputs, outputs),
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
@@ -189,6 +191,7 @@ def _declare_tables(g: Graph, function: Function, lengths: str, sequences: Seque
     real, zero = g.node("Less", steps, counts), g.number(0, DType.I32)
     g.hold(begin, g.node("Where", real, zero, g.cast(g.file.size(time), DType.I32)))
     g.hold(end, g.node("Where", real, counts, zero))
+    g.file.tables, g.file.lengths = (begin, end), g.cast(lengths, DType.I32)
     return real
 
 
