@@ -93,9 +93,7 @@ def _given(network: RandomNetwork, packing: Packing | None, dtype: np.dtype) -> 
         if name in sparse:
             indices, values = sparse_rows(name, x.T, len(x)).padded(dtype)
             if packing is not None:
-                shape = (packing.time * len(packing.slots), indices.shape[1])
-                indices = packing.pack(indices.T, -1).reshape(shape)
-                values = packing.pack(values.T).reshape(shape)
+                indices, values = packing.pack(indices.T, -1), packing.pack(values.T)
             given |= {f"{name}.indices": indices, f"{name}.values": values}
         elif name in network.with_samples:
             given[name] = packing.pack(x) if packing is not None else x.T

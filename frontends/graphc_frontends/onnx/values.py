@@ -132,6 +132,32 @@ def of(*values: object) -> ModuleType | Any:
     return np if all(v is None or is_known(v) for v in values) else gc
 
 
+def computed(*values: Any) -> tuple[Any, ...]:
+    """Operands of one type, with numbers that calls decide in place of sizes where one is traced."""
+    if all(v is None or is_known(v) for v in values):
+        return values
+    return with_numbers(*values)
+
+
+def with_numbers(*values: Any) -> tuple[Any, ...]:
+    """Operands of one type, in which sizes of a call are traced numbers."""
+    kinds = [v.dtype for v in values if v is not None and v.dtype != object]
+    dtype = kinds[0] if kinds else np.dtype(np.int64)
+    return tuple(_numbers(v, dtype) for v in values)
+
+
+def _numbers(value: Any, dtype: Any) -> Any:
+    if not is_known(value) or value.dtype != object:
+        return value
+    listed = gc.stack([*value.reshape(-1)])
+    return gc.cast(gc.reshape(listed, value.shape), dtype)
+
+
+def has_sizes(*values: Any) -> bool:
+    """Whether a known array holds sizes that a call decides."""
+    return any(is_known(v) and v.dtype == object for v in values)
+
+
 def fixed(sizes: Sequence[Dim], what: str) -> list[int]:
     """Sizes that have to be the same in every call."""
     for n in sizes:

@@ -1,5 +1,5 @@
-"""What a loop becomes: one of ONNX's cells where it is that, else a Scan, whose graph reads what all
-steps share from around it."""
+"""What a loop becomes: one of ONNX's cells where it is that, else a Scan, whose graph reads what
+all steps share from around it."""
 
 from __future__ import annotations
 

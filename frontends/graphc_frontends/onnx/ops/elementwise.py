@@ -11,7 +11,16 @@ import graphc as gc
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
-from graphc_frontends.onnx.values import Weight, dtype_of, is_float, is_known, of
+from graphc_frontends.onnx.values import (
+    Weight,
+    computed,
+    dtype_of,
+    has_sizes,
+    is_float,
+    is_known,
+    of,
+    with_numbers,
+)
 
 # --- those that numpy has ------------------------------------------------------------------------
 
@@ -44,10 +53,16 @@ OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "
 """Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
 
 
+ORDERED = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+"""What calls decide of the sizes that they decide."""
+
+
 def _register(name: str, function: str) -> None:
     @operator(name, 7 if name in OF_TWO else 1)
     def handler(*inputs: Any) -> object:
-        return getattr(of(*inputs), function)(*inputs)
+        if name in ORDERED and has_sizes(*inputs):
+            return getattr(gc, function)(*with_numbers(*inputs))
+        return getattr(of(*inputs), function)(*computed(*inputs))
 
 
 for _name, _function in _SAME.items():
@@ -57,6 +72,7 @@ for _name, _function in _SAME.items():
 @operator("Div", 7)
 def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
+    x, y = computed(x, y)
     if is_float(x):
         return of(x, y).divide(x, y)
     if not (is_known(x) and is_known(y)):
@@ -72,6 +88,7 @@ def mod(x: Any, y: Any, *, fmod: int) -> object:
     """With the sign of y, and with `fmod` that of x."""
     if is_known(x) and is_known(y):
         return np.fmod(x, y) if fmod else np.remainder(x, y)
+    x, y = computed(x, y)
     rest = _float_rest(x, y) if is_float(x) else x - quotient(x, y) * y
     return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
@@ -113,7 +130,7 @@ def _variadic(name: str, function: str) -> None:
     @operator(name)
     def handler(*inputs: Any) -> object:
         xp = of(*inputs)
-        return reduce(getattr(xp, function), inputs)
+        return reduce(getattr(xp, function), computed(*inputs))
 
 
 for _name, _function in {"Max": "maximum", "Min": "minimum", "Sum": "add"}.items():
@@ -128,6 +145,10 @@ def mean(*inputs: Any) -> object:
 
 @operator("Where")
 def where(condition: Any, x: Any, y: Any) -> object:
+    if not is_known(condition):
+        x, y = with_numbers(x, y)
+    else:
+        x, y = computed(x, y)
     return of(condition, x, y).where(condition, x, y)
 
 
