@@ -53,14 +53,14 @@ OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "
 """Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
 
 
-ORDERED = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-"""What calls decide of the sizes that they decide."""
+OF_SIZES = ("Add", "Equal", "Mul", "Sub")
+"""What is known of sizes that calls decide; the others are numbers that a call computes."""
 
 
 def _register(name: str, function: str) -> None:
     @operator(name, 7 if name in OF_TWO else 1)
     def handler(*inputs: Any) -> object:
-        if name in ORDERED and has_sizes(*inputs):
+        if name not in OF_SIZES and has_sizes(*inputs):
             return getattr(gc, function)(*with_numbers(*inputs))
         return getattr(of(*inputs), function)(*computed(*inputs))
 
