@@ -1,4 +1,4 @@
-"""What files that `export_onnx` writes are given: leaves of random networks, data of the examples."""
+"""What files that `export_onnx` writes are given: leaves of random networks, data of examples."""
 
 from __future__ import annotations
 
@@ -167,12 +167,18 @@ Check = Callable[[Mapping[str, Array]], None]
 
 def example_cases(name: str, path: Path) -> Iterator[tuple[dict[str, Array], Check]]:
     """Writes the file of an example; what to give to it, and how to look at what it gives."""
-    net, rng = example(name), np.random.default_rng(0)
-    is_recurrent = FILES[name][0]
+    return network_cases(example(name), path, is_recurrent=FILES[name][0])
+
+
+def network_cases(
+    net: gc.Network, path: Path, *, is_recurrent: bool
+) -> Iterator[tuple[dict[str, Array], Check]]:
+    """The same of any network."""
+    rng = np.random.default_rng(0)
     if any(node.op == "mean" for node in net.nodes):
         samples = data_of(net, 20, rng)
         net.precompute(**{n: [x] if is_recurrent else x for n, x in samples.items()})
-    time = 16 if is_recurrent or name == "chain/chain" else 0
+    time = 16 if is_recurrent or any(node.op == "crf" for node in net.nodes) else 0
     options = {"time": time, "sequences": 4 if is_recurrent else 1}
     net.export_onnx(path, wanted(net), **options)
     exact = gc.compile(net, wanted(net), backend="numpy", precision="f64", **options)

@@ -24,6 +24,8 @@ from graphc.ops import functions
 from tests.conformance.test_onnx_export import one_operation
 from tests.e2e.conftest import EXAMPLES
 from tests.e2e.conftest import load as load
+from tests.support import recurrent_networks
+from tests.support.onnx_cells import KINDS, cell_cases
 from tests.support.onnx_exports import (
     FILES,
     MACROS,
@@ -31,6 +33,7 @@ from tests.support.onnx_exports import (
     assert_near,
     data_of,
     example_cases,
+    network_cases,
     random_case,
 )
 from tests.support.op_table import ROWS, Row
@@ -130,6 +133,21 @@ def test_operations_have_a_kernel_for_each_type(row: Row) -> None:
 def test_examples(name: str, tmp_path: Path) -> None:
     for given, check in example_cases(name, tmp_path / "net.onnx"):
         check(run(tmp_path / "net.onnx", given))
+
+
+@pytest.mark.parametrize("name", recurrent_networks.NETWORKS)
+def test_recurrent_networks(name: str, tmp_path: Path) -> None:
+    net = recurrent_networks.network(name)
+    for given, check in network_cases(net, tmp_path / "net.onnx", is_recurrent=True):
+        check(run(tmp_path / "net.onnx", given))
+
+
+@pytest.mark.parametrize("change", KINDS)
+def test_cells_of_programs(change: str, tmp_path: Path) -> None:
+    for given, expected in cell_cases(change, tmp_path / "f.onnx"):
+        got = run(tmp_path / "f.onnx", given)
+        for name, value in expected.items():
+            assert_near(got[name], value, name)
 
 
 def test_the_table_has_every_network_of_the_examples() -> None:

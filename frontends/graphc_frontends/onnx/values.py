@@ -133,7 +133,7 @@ def of(*values: object) -> ModuleType | Any:
 
 
 def computed(*values: Any) -> tuple[Any, ...]:
-    """Operands of one type, with numbers that calls decide in place of sizes where one is traced."""
+    """Operands of one type; where one is traced, sizes of a call are numbers that it computes."""
     if all(v is None or is_known(v) for v in values):
         return values
     return with_numbers(*values)

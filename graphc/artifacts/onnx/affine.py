@@ -25,7 +25,7 @@ from graphc.ops.movement import (
     TransposeParams,
 )
 from graphc.ops.reduction import BROADCAST
-from graphc.passes.matching import made_by
+from graphc.passes.matching import is_number, made_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,8 @@ class Body:
         """The values of which these columns are the sum, or nothing for a term of `found`."""
         op = value.op
         if op is not None:
+            if is_number(value, 0.0):
+                return []
             if op.opdef is ADD:
                 return [(v, start, stop) for v in op.operands]
             if op.opdef in (SLICE, CONCAT, RESHAPE):

@@ -112,11 +112,7 @@ class _Reader:
 
     def _is_flag(self, value: Value) -> bool:
         """Whether it says of each sample that there is a step before this one."""
-        while (op := value.op) is not None and op.opdef in (BROADCAST, RESHAPE):
-            value = op.operands[0]
-        value = self.body.outside(value)
-        while (op := value.op) is not None and op.opdef in (BROADCAST, RESHAPE):
-            value = op.operands[0]
+        op = self._origin(value).op
         if self._tables is None or op is None:
             return False
         backward = self.parts.params.backward
@@ -129,6 +125,19 @@ class _Reader:
         steps, one = before.operands
         iota = made_by(steps, IOTA)
         return iota is not None and iota.params_as(IotaParams).axis == 0 and splat(one) == 1
+
+    def _origin(self, value: Value) -> Value:
+        """What is only repeated, or put under other dims, on the way into the body."""
+        while True:
+            outside = self.body.outside(value)
+            op = outside.op
+            if op is None or op.opdef not in (BROADCAST, RESHAPE):
+                return outside
+            value = op.operands[0]
+
+    def is_one(self, value: Value) -> bool:
+        """Whether it is 1 everywhere."""
+        return is_number(self._origin(value), 1.0)
 
     def starts(self, carried: Sequence[int]) -> tuple[tuple[Start, ...], bool] | None:
         """What the states begin with, and whether flags say where."""
@@ -297,7 +306,7 @@ def _gru(r: _Reader) -> Cell | None:
                 n, over = r.squashed(candidate), made_by(rest, SUB)
                 if n is None or over is None or over.operands[1] is not updates:
                     continue
-                if is_number(over.operands[0], 1.0):
+                if r.is_one(over.operands[0]):
                     return _gru_cell(r, z, n)
     return None
 

@@ -27,7 +27,9 @@ from graphc.ir.types import DType
 from graphc.model.program import Program
 from graphc.ops import default_context
 from graphc.support.diagnostics import GraphcError
-from tests.support.onnx_exports import FILES, example_cases, random_case
+from tests.support import recurrent_networks
+from tests.support.onnx_cells import KINDS, cell_cases
+from tests.support.onnx_exports import FILES, example_cases, network_cases, random_case
 
 Array = np.ndarray
 
@@ -138,6 +140,49 @@ def dims_of(port: Any) -> list[int | str]:
 def test_examples_read_again(name: str, tmp_path: Path) -> None:
     for given, check in example_cases(name, tmp_path / "net.onnx"):
         check(read_again(tmp_path / "net.onnx", given))
+
+
+# --- cells ---------------------------------------------------------------------------------------
+
+CELLS = {
+    "rnn": ["RNN"],
+    "future": ["RNN"],
+    "lstm": ["LSTM"],
+    "gru": ["GRU"],
+    "bidirectional": ["RNN", "RNN"],
+    "stacked": ["LSTM", "RNN", "RNN"],
+    "time step 2": ["Scan"],
+    "highway": ["RNN", "RNN", "Scan"],
+    "projection": ["Scan"],
+    "several delays": ["Scan", "Scan"],
+}
+"""What the loops of `recurrent_networks` are in a file."""
+
+
+def loops_of(path: Path) -> list[str]:
+    return [name for name in nodes_of(path) if name in ("LSTM", "GRU", "RNN", "Scan")]
+
+
+@pytest.mark.parametrize("name", recurrent_networks.NETWORKS)
+def test_cells_of_networks(name: str, tmp_path: Path) -> None:
+    net, path = recurrent_networks.network(name), tmp_path / "net.onnx"
+    for given, check in network_cases(net, path, is_recurrent=True):
+        check(read_again(path, given))
+    assert loops_of(path) == CELLS[name]
+    net.export_onnx(path, "z", precision="f64")  # which ONNX Runtime's cells do not compute
+    assert {*loops_of(path)} == {"Scan"}
+
+
+@pytest.mark.parametrize("change", KINDS)
+def test_cells_of_programs(change: str, tmp_path: Path) -> None:
+    for given, expected in cell_cases(change, tmp_path / "f.onnx"):
+        got = read_again(tmp_path / "f.onnx", given)
+        for name, value in expected.items():
+            np.testing.assert_allclose(got[name], value, atol=1e-5, err_msg=name)
+    assert loops_of(tmp_path / "f.onnx") == [KINDS[change]]
+
+
+# --- what is in files ----------------------------------------------------------------------------
 
 
 def test_windows_are_convolutions_and_pooling(tmp_path: Path) -> None:
