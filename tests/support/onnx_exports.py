@@ -12,14 +12,20 @@ import numpy as np
 import graphc as gc
 from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions
-from graphc.ir.types import DType
+from graphc.ir.evaluate import evaluate
+from graphc.ir.types import DType, TensorType
+from graphc.model.program import Program
 from graphc.runtime.sparse import sparse_rows
 from tests.e2e.conftest import EXAMPLES
 from tests.support.network_judge import Expected, expectations
+from tests.support.random_functions import make_function
 from tests.support.random_networks import RandomNetwork, random_network
 from tests.support.sequences import Packing
 
 Array = np.ndarray
+
+Check = Callable[[Mapping[str, Array]], None]
+"""Fails where results of the file are not what they have to be."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,34 @@ def given_to_file(
         else:
             given[name] = x
     return given
+
+
+def random_program(seed: int, path: Path) -> tuple[dict[str, Array], Check] | None:
+    """Writes the file of a random program, with an input for every size; None where a parameter has
+    a size that calls decide."""
+    made = make_function(seed, exact=True)
+    expected = evaluate(made.function, made.arguments, made.sizes)
+    given = dict(made.arguments)
+    for dim in made.module.dims:
+        if not dim.is_made:
+            name = f"size.{dim}"
+            made.function.add_argument(name, TensorType((dim,), DType.F32), "input")
+            given[name] = np.zeros(made.sizes[dim.name], np.float32)
+    held = zip(made.function.arguments, made.function.roles, strict=True)
+    parameters = [a for a, role in held if role == "parameter"]
+    if any(a.tensor.symbols() for a in parameters):
+        return None
+    values = {a.name or "": given[a.name or ""] for a in parameters}
+    gc.export_onnx(Program(made.module, values), path)
+
+    def check(found: Mapping[str, Array]) -> None:
+        for name, got in found.items():
+            want = expected[name.removesuffix(".result")]
+            assert (got.shape, got.dtype) == (want.shape, want.dtype), (seed, name)
+            size = np.max(np.abs(want), initial=1) if want.dtype.kind == "f" else 0
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 * size, err_msg=str(seed))
+
+    return given, check
 
 
 # --- examples ------------------------------------------------------------------------------------
@@ -159,10 +193,6 @@ def wanted(net: gc.Network) -> list[str]:
 def assert_near(got: Array, expected: Array, name: str) -> None:
     size = float(np.max(np.abs(expected), initial=1))
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5 * size, err_msg=name)
-
-
-Check = Callable[[Mapping[str, Array]], None]
-"""Fails where results of the file are not what they have to be."""
 
 
 def example_cases(name: str, path: Path) -> Iterator[tuple[dict[str, Array], Check]]:

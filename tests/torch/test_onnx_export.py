@@ -17,9 +17,7 @@ import pytest
 import graphc as gc
 from graphc.artifacts.onnx.model import make_model
 from graphc.artifacts.onnx.walk import WRITERS
-from graphc.ir.evaluate import evaluate
-from graphc.ir.types import DType, TensorType
-from graphc.model.program import Program
+from graphc.ir.types import DType
 from graphc.ops import functions
 from tests.conformance.test_onnx_export import one_operation
 from tests.e2e.conftest import EXAMPLES
@@ -35,9 +33,9 @@ from tests.support.onnx_exports import (
     example_cases,
     network_cases,
     random_case,
+    random_program,
 )
 from tests.support.op_table import ROWS, Row
-from tests.support.random_functions import make_function
 
 ort: Any = pytest.importorskip("onnxruntime")
 
@@ -92,25 +90,10 @@ def test_random_networks(chunk: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_programs(chunk: int, tmp_path: Path) -> None:
     for seed in range(chunk, FUNCTIONS, CHUNKS):
-        made = make_function(seed, exact=True)
-        expected = evaluate(made.function, made.arguments, made.sizes)
-        given = dict(made.arguments)
-        for dim in made.module.dims:  # an input for every size
-            if not dim.is_made:
-                name = f"size.{dim}"
-                made.function.add_argument(name, TensorType((dim,), DType.F32), "input")
-                given[name] = np.zeros(made.sizes[dim.name], np.float32)
-        held = zip(made.function.arguments, made.function.roles, strict=True)
-        values = {a.name or "": given[a.name or ""] for a, role in held if role == "parameter"}
-        open_ones = [n for n in values if made.function.argument(n).tensor.symbols()]
-        if open_ones:
-            continue  # a parameter has one size
-        gc.export_onnx(Program(made.module, values), tmp_path / "f.onnx")
-        for name, got in run(tmp_path / "f.onnx", given).items():
-            want = expected[name.removesuffix(".result")]
-            assert (got.shape, got.dtype) == (want.shape, want.dtype), (seed, name)
-            size = np.max(np.abs(want), initial=1) if want.dtype.kind == "f" else 0
-            np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 * size, err_msg=str(seed))
+        case = random_program(seed, tmp_path / "f.onnx")
+        if case is not None:
+            given, check = case
+            check(run(tmp_path / "f.onnx", given))
 
 
 @pytest.mark.parametrize("row", WRITTEN, ids=[r.op.name for r in WRITTEN])

@@ -28,7 +28,8 @@ Dim = int | Symbol
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(Tensor):
-    """A parameter, whose array is known to what can only be compiled for one value."""
+    """A parameter, whose array is known to what can only be compiled for one value; or sizes of a
+    call as floats, which are known as sizes."""
 
     array: Known
 
@@ -139,11 +140,12 @@ def computed(*values: Any) -> tuple[Any, ...]:
     return with_numbers(*values)
 
 
-def with_numbers(*values: Any) -> tuple[Any, ...]:
-    """Operands of one type, in which sizes of a call are traced numbers."""
+def with_numbers(*values: Any, dtype: Any = np.int64) -> tuple[Any, ...]:
+    """Operands of one type, in which sizes of a call are traced numbers; `dtype` is the type where
+    all are sizes."""
     kinds = [v.dtype for v in values if v is not None and v.dtype != object]
-    dtype = kinds[0] if kinds else np.dtype(np.int64)
-    return tuple(_numbers(v, dtype) for v in values)
+    kind = kinds[0] if kinds else np.dtype(dtype)
+    return tuple(_numbers(v, kind) for v in values)
 
 
 def _numbers(value: Any, dtype: Any) -> Any:

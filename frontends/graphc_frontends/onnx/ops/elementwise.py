@@ -120,7 +120,7 @@ def _as_float(exponent: Any, x: Any) -> Any:
 def _number(exponent: Any) -> Any:
     """The exponent, where it is one number that is known."""
     array = exponent.array if isinstance(exponent, Weight) else exponent
-    if is_known(array) and array.ndim == 0:
+    if is_known(array) and array.ndim == 0 and array.dtype != object:
         number = array.item()
         return int(number) if number == int(number) else number
     return None
@@ -375,9 +375,12 @@ def cast(x: Any, *, to: int) -> object:
 
 
 def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Elements of another type; sizes of a call stay what they are."""
-    if is_known(x):
-        if x.dtype == object:
-            return x
-        return x.astype(dtype)
-    return gc.cast(x, dtype)
+    """Elements of another type. Sizes of a call stay what they are: as floats they are numbers that
+    it computes, and the sizes again where these become integers."""
+    sizes = x.array if isinstance(x, Weight) else x
+    if has_sizes(sizes):
+        if dtype.kind in "iu":
+            return sizes
+        (made,) = with_numbers(sizes, dtype=dtype)
+        return Weight(made.trace, made.value, sizes)
+    return x.astype(dtype) if is_known(x) else gc.cast(x, dtype)

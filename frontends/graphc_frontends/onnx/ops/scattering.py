@@ -13,6 +13,7 @@ from graphc_frontends.onnx.ops.elementwise import mod
 from graphc_frontends.onnx.ops.lookups import flat_places, product_of
 from graphc_frontends.onnx.values import (
     axis_of,
+    computed,
     dtype_of,
     fixed,
     is_known,
@@ -105,6 +106,7 @@ def _whole(x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
 @operator("ScatterND")
 def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> object:
     """By the number that a place has in the flat array, a row of the rest for each."""
+    x, updates = computed(x, updates)
     sizes = fixed(shape_of(x), "a scatter")
     count = fixed([shape_of(indices)[-1]], "places")[0]
     walked, rest = sizes[:count], sizes[count:]

@@ -29,7 +29,13 @@ from graphc.ops import default_context
 from graphc.support.diagnostics import GraphcError
 from tests.support import recurrent_networks
 from tests.support.onnx_cells import KINDS, cell_cases
-from tests.support.onnx_exports import FILES, example_cases, network_cases, random_case
+from tests.support.onnx_exports import (
+    FILES,
+    example_cases,
+    network_cases,
+    random_case,
+    random_program,
+)
 
 Array = np.ndarray
 
@@ -130,6 +136,14 @@ def test_random_networks_read_again(tmp_path: Path) -> None:
         judged += 1
         assert case.problem(read_again(tmp_path / "net.onnx", case.given)) == ""
     assert judged >= 45
+
+
+def test_random_programs_read_again(tmp_path: Path) -> None:
+    for seed in range(80):
+        case = random_program(seed, tmp_path / "f.onnx")
+        if case is not None:
+            given, check = case
+            check(read_again(tmp_path / "f.onnx", given))
 
 
 def dims_of(port: Any) -> list[int | str]:
