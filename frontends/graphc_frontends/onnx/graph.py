@@ -17,6 +17,7 @@ from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc.support.source import Location
 from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
+from graphc_frontends.onnx.arrays import Arrays
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
 from graphc_frontends.onnx.operators import NEVER, NEWEST_OPSET, Handler, handler_of
@@ -123,6 +124,7 @@ class Reader:
     model: ModelProto
     builder: ProgramBuilder
     listing: Listing
+    arrays: Arrays
 
     def __post_init__(self) -> None:
         self.onnx = onnx_package()
@@ -331,7 +333,7 @@ class Reader:
     def array(self, tensor: Any) -> np.ndarray[Any, Any]:
         """The array of a tensor in the file."""
         try:
-            return self.onnx.numpy_helper.to_array(tensor)
+            return self.arrays.read(tensor)
         except (TypeError, ValueError) as problem:
             message = f"the array `{tensor.name}` is damaged: {problem}"
             raise mistake("bad-model-file", message) from None

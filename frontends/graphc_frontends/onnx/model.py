@@ -14,6 +14,7 @@ from graphc.support.diagnostics import fail, suggestion
 from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
+from graphc_frontends.onnx.arrays import Arrays
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
 from graphc_frontends.onnx.reading import bfloat16, read_model
@@ -82,7 +83,7 @@ def program_of(
 ) -> Program:
     """The program of a model's message; `file` is what errors call it."""
     builder = ProgramBuilder()
-    reader = Reader(model, builder, Listing(file, model.graph))
+    reader = Reader(model, builder, Listing(file, model.graph), Arrays(Path(file)))
     reader.check_operators()
     scope = Scope(opsets_of(model.opset_import))
     _Inputs(reader, file, bounds, sizes, values).declare(scope)
@@ -229,7 +230,7 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
     for name, tensor in {**given, **_large_constants(reader)}.items():
         array = reader.array(tensor)  # one at a time: all of them are as large as the file
         if is_float(array):
-            own = np.array(array, order="C")  # one that can be written, as parameters are
+            own = np.require(array, requirements="CWO")  # written to, as parameters are
             made = reader.builder.parameter(name, own)
             scope.values[name] = Weight(made.trace, made.value, own)
         else:
