@@ -171,6 +171,6 @@ class Arrays:
                 own.raw_data = stream.read(length)
                 return onnx.numpy_helper.to_array(own)
             array = np.empty([*tensor.dims], dtype)
-            if stream.readinto(memoryview(array.reshape(-1).view(np.uint8))) != length:
+            if stream.readinto(array.reshape(-1).view(np.uint8).data) != length:
                 raise ValueError("the file has become shorter")
         return array.astype(dtype.newbyteorder("="), copy=False)

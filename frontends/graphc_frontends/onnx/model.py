@@ -230,7 +230,7 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
     for name, tensor in {**given, **_large_constants(reader)}.items():
         array = reader.array(tensor)  # one at a time: all of them are as large as the file
         if is_float(array):
-            own = np.require(array, requirements="CWO")  # written to, as parameters are
+            own = np.require(array, requirements=["C", "W", "O"])  # written to, as parameters are
             made = reader.builder.parameter(name, own)
             scope.values[name] = Weight(made.trace, made.value, own)
         else:

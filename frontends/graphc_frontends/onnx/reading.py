@@ -19,6 +19,7 @@ from graphc_frontends.onnx.arrays import MAX_BYTES, message_without_arrays
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+
 def element_type(number: int) -> np.dtype[Any]:
     """numpy's type for an element type as ONNX counts them."""
     return np.dtype(onnx_package().helper.tensor_dtype_to_np_dtype(number))
