@@ -3,13 +3,18 @@
     python -m bench.onnx_files [NAMES] [--threads 1,2] [--rounds 15]
 
 Random weights, fixed sizes, f32, weights frozen. A line for each network and number of threads:
-operators in the file, the time to read and to compile it, the times of a call (least of all rounds,
-in turns), their ratio, and the largest difference of the results. Needs torch and onnxruntime.
+operators in the file and its size, that of the library that it becomes, the time to read and to
+compile it, the most memory of a process that reads, compiles and calls it, the times of a call
+(least of all rounds, in turns), their ratio, and the largest difference of the results. Needs torch
+and onnxruntime.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +26,8 @@ from typing import Any
 import numpy as np
 
 import graphc as gc
+from graphc.driver.artifact import ArtifactRequest, emit
+from graphc.driver.options import CompileOptions
 
 MIN_SECONDS = 0.02
 """A round repeats its call for at least so long."""
@@ -129,6 +136,20 @@ def _mlp(nn: Any) -> Any:
     )
 
 
+def _alexnet(nn: Any) -> Any:
+    """61 million weights, most of them in three dense layers."""
+    sizes = [(3, 64, 11, 4, 2), (64, 192, 5, 1, 2), (192, 384, 3, 1, 1), (384, 256, 3, 1, 1)]
+    layers: list[Any] = []
+    for size in [*sizes, (256, 256, 3, 1, 1)]:
+        layers += [nn.Conv2d(*size), nn.ReLU()]
+        if size[0] in (3, 64) or size[:2] == (256, 256):
+            layers.append(nn.MaxPool2d(3, 2))
+    layers.append(nn.Flatten())
+    for rows, cols in ((9216, 4096), (4096, 4096)):
+        layers += [nn.Linear(rows, cols), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(4096, 1000))
+
+
 NETWORKS = {
     "mobile": Network(_mobile, (1, 3, 96, 96)),
     "residual": Network(_residual, (1, 3, 96, 96)),
@@ -136,6 +157,7 @@ NETWORKS = {
     "lstm": Network(_lstm, (1, 50, 64)),
     "transformer": Network(_transformer, (1, 64, 128)),
     "mlp": Network(_mlp, (1, 784)),
+    "alexnet": Network(_alexnet, (1, 3, 224, 224)),
 }
 
 
@@ -183,6 +205,29 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
     return [min(times) for times in zip(*found, strict=True)]
 
 
+CALLED_ALONE = """
+import re, sys, numpy, graphc
+program = graphc.load_program(sys.argv[1])
+(given,) = program.function.arguments[:1]
+x = numpy.zeros(given.tensor.dims, numpy.float32)
+graphc.compile(program, freeze=True, threads=1)(**{given.name: x})
+status = open("/proc/self/status").read()
+print(int(re.search("VmHWM:\\s*(\\d+)", status)[1]) // 1024)  # of this program alone
+"""
+
+
+def peak_megabytes(path: Path) -> int:
+    """The most memory that reading, compiling and calling takes, in a process of its own."""
+    command = [sys.executable, "-c", CALLED_ALONE, str(path)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def library_kilobytes(program: Any, out: Path) -> int:
+    """The size of the library that the program becomes, with its weights."""
+    emit(program, ArtifactRequest(["so"], out), CompileOptions())
+    return out.stat().st_size // 1024
+
+
 def line(name: str, folder: Path, threads: int, rounds: int) -> str:
     path = folder / f"{name}.onnx"
     x = exported(NETWORKS[name], path)
@@ -196,7 +241,9 @@ def line(name: str, folder: Path, threads: int, rounds: int) -> str:
     (found,) = ours(x=x).values()
     times = in_turns([lambda: ours(x=x), lambda: peer.run(None, {"x": x})], rounds)
     return (
-        f"{name:12} {threads:7} {node_count(path):5} {read:7.2f} {compiled:9.2f} "
+        f"{name:12} {threads:7} {node_count(path):5} {path.stat().st_size // 1024:8} "
+        f"{library_kilobytes(program, path.with_suffix('.so')):8} {read:7.2f} {compiled:9.2f} "
+        f"{peak_megabytes(path):7} "
         f"{times[0] * 1e3:10.3f} {times[1] * 1e3:9.3f} {times[0] / times[1]:6.2f} "
         f"{np.abs(found - expected).max():9.1e}"
     )
@@ -214,7 +261,11 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
-    head = "network      threads nodes  read s compile s  graphc ms    ORT ms  ratio     error"
+    os.environ["GRAPHC_CACHE"] = "off"  # so that every network is compiled
+    head = (
+        "network      threads nodes  file kB    so kB  read s compile s peak MB  "
+        "graphc ms    ORT ms  ratio     error"
+    )
     print(head)
     with TemporaryDirectory() as folder:
         for name in given.names.split(","):

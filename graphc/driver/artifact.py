@@ -448,7 +448,7 @@ def content_hash(
         digest.update(text.encode("utf-8") + b"\0")
     for name, value in sorted(parameters.items()):
         digest.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
-        digest.update(value.tobytes())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

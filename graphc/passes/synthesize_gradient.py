@@ -91,7 +91,7 @@ def synthesize_gradient(
     fix_names(function)  # so that the gradient of `ce.sub_1` is `d.ce.sub_1`
     builder = IRBuilder.before(terminator)
     gradients = _backward(function, builder, target, found, sink, recompute)
-    gradients = [_by_factors(builder, g) for g in gradients]
+    gradients = [_by_factors(builder, g, x) for g, x in zip(gradients, found, strict=True)]
     terminator.set_operands([*terminator.operands, *gradients])
     function.results.extend(ResultInfo(PREFIX + (source.name or "")) for source in found)
     return not sink.has_errors
@@ -123,9 +123,10 @@ def _is_inside_loop(function: Function, name: str, source: Value | None) -> bool
     return name.lower() in names
 
 
-def _by_factors(b: IRBuilder, gradient: Value) -> Value:
-    """A gradient of columns [T * S, …] as [T, S, …], as callers know them."""
-    first, *rest = gradient.tensor.dims or (1,)
+def _by_factors(b: IRBuilder, gradient: Value, source: Value) -> Value:
+    """A gradient of columns [T * S, …] as [T, S, …], as callers know them. The gradient's own dim
+    may be the same product the other way round."""
+    first, *rest = source.tensor.dims or (1,)
     if not isinstance(first, Symbol) or len(first.factors) < 2:
         return gradient
     return reshape(b, gradient, (*first.factors, *rest))

@@ -17,6 +17,7 @@ from graphc.support.diagnostics import GraphcError, Note, fail
 from graphc.support.source import Location
 from graphc.tensor.program_builder import ProgramBuilder
 from graphc.tensor.tensor import Tensor
+from graphc_frontends.onnx.arrays import Arrays
 from graphc_frontends.onnx.functions import Bodies, Function
 from graphc_frontends.onnx.listing import Listing, operator_name
 from graphc_frontends.onnx.operators import (
@@ -158,6 +159,7 @@ class Reader:
     model: ModelProto
     builder: ProgramBuilder
     listing: Listing
+    arrays: Arrays
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     step: object = None
     drawn: int = 0
@@ -398,7 +400,7 @@ class Reader:
             message = f"the array `{tensor.name}` has the sizes {[*tensor.dims]}"
             raise mistake("bad-model-file", message)
         try:
-            return self.onnx.numpy_helper.to_array(tensor)
+            return self.arrays.read(tensor)
         except (KeyError, TypeError, ValueError) as problem:
             message = f"the array `{tensor.name}` is damaged: {problem}"
             raise mistake("bad-model-file", message) from None

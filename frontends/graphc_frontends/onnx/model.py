@@ -15,13 +15,21 @@ from graphc.support.element_types import lacking_name
 from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
+from graphc_frontends.onnx.arrays import Arrays
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
 from graphc_frontends.onnx.reading import element_type, read_model
-from graphc_frontends.onnx.values import Dim, Weight, dtype_of, is_float, is_known
+from graphc_frontends.onnx.values import (
+    Dim,
+    Weight,
+    dtype_of,
+    has_sizes,
+    is_float,
+    with_numbers,
+)
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TypeProto
+    from onnx import ModelProto, TypeProto, ValueInfoProto
 
 MAX_WRITTEN = 64
 """Elements up to which an array that a node gives is written into the function."""
@@ -79,7 +87,7 @@ def program_of(
 ) -> Program:
     """The program of a model's message; `file` is what errors call it."""
     builder = ProgramBuilder()
-    reader = Reader(model, builder, Listing(file, model.graph), sizes)
+    reader = Reader(model, builder, Listing(file, model.graph), Arrays(Path(file)), sizes)
     reader.check_operators()
     scope = Scope(opsets_of(model.opset_import))
     _Inputs(reader, file, bounds, sizes, values).declare(scope)
@@ -89,7 +97,7 @@ def program_of(
     try:
         reader.run_nodes(graph.node, scope, reader.listing.place)
         with builder.open(Location()):
-            results = {output.name: scope.find(output.name) for output in graph.output}
+            results = {output.name: _typed(reader, output, scope) for output in graph.output}
             return builder.finish(_ports(results), drop_unread=True)
     finally:
         builder.close()
@@ -235,7 +243,7 @@ def _declare_parameters(reader: Reader, scope: Scope) -> None:
     for name, tensor in {**given, **_large_constants(reader)}.items():
         array = reader.array(tensor)  # one at a time: all of them are as large as the file
         if is_float(array):
-            own = np.array(array, order="C")  # one that can be written, as parameters are
+            own = np.require(array, requirements=["C", "W", "O"])  # written to, as parameters are
             made = reader.builder.parameter(name, own)
             scope.values[name] = Weight(made.trace, made.value, own)
         else:
@@ -253,6 +261,16 @@ def _large_constants(reader: Reader) -> dict[str, Any]:
     return found
 
 
+def _typed(reader: Reader, output: ValueInfoProto, scope: Scope) -> object:
+    """A result; of sizes that calls decide as numbers of the type that the file says."""
+    made = scope.find(output.name)
+    if not has_sizes(made):
+        return made
+    kind = output.type.tensor_type.elem_type
+    dtype = reader.onnx.helper.tensor_dtype_to_np_dtype(kind) if kind else np.dtype(np.int64)
+    return with_numbers(made, dtype=dtype)[0]
+
+
 def _ports(results: Mapping[str, object]) -> dict[str, object]:
     """What each result is outside: of a sequence one for each element, `name.0`, `name.1`, …"""
     ports: dict[str, object] = {}
@@ -267,10 +285,6 @@ def _ports(results: Mapping[str, object]) -> dict[str, object]:
 
 
 def _port(name: str, made: Any) -> object:
-    if is_known(made) and made.dtype == object:
-        import graphc as gc
-
-        return gc.stack([*made.reshape(-1)]).reshape(made.shape)
     if not isinstance(made, Symbol) and element_name(dtype_of(made)) is None:
         message = f"the result `{name}` has elements of {made.dtype}, which is not supported"
         raise fail("not-supported", message)

@@ -1,11 +1,10 @@
-"""From the bytes of an ONNX file to its message: limits, damage, data in other files.
+"""From the bytes of an ONNX file to its message: limits and damage.
 
 The `onnx` package reads it; without that there is one error with the line that installs it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,15 +14,13 @@ import numpy as np
 
 from graphc.support.diagnostics import fail
 from graphc.support.element_types import PACKAGE_NAMES, lacking_name
-from graphc.support.files import read_regular_file
+from graphc.support.files import open_regular_file
 from graphc.support.onnx_package import onnx_package
 from graphc.tensor.caller import caller_location
+from graphc_frontends.onnx.arrays import MAX_BYTES, message_without_arrays
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-MAX_BYTES = 2**31 - 1
-"""The largest message that protobuf reads; larger models keep their arrays in other files."""
 
 
 def element_type(number: int, what: str = "this node") -> np.dtype[Any]:
@@ -52,24 +49,28 @@ def brought_types() -> Mapping[str, np.dtype[Any]]:
 
 
 def read_model(path: Path) -> ModelProto:
-    """The model in a file, with the arrays that it keeps in others beside it.
+    """The model in a file, without its large arrays, which `Arrays` reads.
 
     GraphcError: `toolchain` without the onnx package, `file` for what cannot be read, and
-    `bad-model-file` for what is no model, damaged, or points outside its folder.
+    `bad-model-file` for what is no model, or damaged.
     """
     onnx = onnx_package()
-    data = read_regular_file(path, MAX_BYTES)
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(data)
+        model.ParseFromString(_message(path))
     except Exception as problem:  # DecodeError, whose module depends on protobuf's version
         raise fail("bad-model-file", f"{path} is no ONNX model: {problem}") from None
     if not model.HasField("graph") or not model.ir_version:
         message = f"{path} is no ONNX model: it has no graph or no version"
         raise fail("bad-model-file", message)
-    folder = path.absolute().parent
-    try:
-        onnx.external_data_helper.load_external_data_for_model(model, os.fspath(folder))
-    except Exception as problem:  # of many kinds: a path outside, a link, an offset behind the end
-        raise fail("bad-model-file", f"{path}: data in another file: {problem}") from None
     return model
+
+
+def _message(path: Path) -> bytes:
+    """The bytes to read as a message: of what is none all, so that the package says what it is."""
+    with open_regular_file(path, MAX_BYTES) as (stream, size):
+        try:
+            return message_without_arrays(stream, size)
+        except ValueError:
+            stream.seek(0)
+            return stream.read(size)

@@ -30,7 +30,8 @@ Dim = int | Symbol
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(Tensor):
-    """A parameter, whose array is known to what can only be compiled for one value."""
+    """A parameter, whose array is known to what can only be compiled for one value; or sizes of a
+    call as floats, which are known as sizes."""
 
     array: Known
 
@@ -137,6 +138,33 @@ def is_float(value: Any) -> bool:
 def of(*values: object) -> ModuleType | Any:
     """What computes with these values: numpy where all are known, else graphc."""
     return np if all(v is None or is_known(v) for v in values) else gc
+
+
+def computed(*values: Any) -> tuple[Any, ...]:
+    """Operands of one type; where one is traced, sizes of a call are numbers that it computes."""
+    if all(v is None or is_known(v) for v in values):
+        return values
+    return with_numbers(*values)
+
+
+def with_numbers(*values: Any, dtype: Any = np.int64) -> tuple[Any, ...]:
+    """Operands of one type, in which sizes of a call are traced numbers; `dtype` is the type where
+    all are sizes."""
+    kinds = [v.dtype for v in values if v is not None and v.dtype != object]
+    kind = kinds[0] if kinds else np.dtype(dtype)
+    return tuple(_numbers(v, kind) for v in values)
+
+
+def _numbers(value: Any, dtype: Any) -> Any:
+    if not is_known(value) or value.dtype != object:
+        return value
+    listed = gc.stack([*value.reshape(-1)])
+    return gc.cast(gc.reshape(listed, value.shape), dtype)
+
+
+def has_sizes(*values: Any) -> bool:
+    """Whether a known array holds sizes that a call decides."""
+    return any(is_known(v) and v.dtype == object for v in values)
 
 
 def fixed(sizes: Sequence[Dim], what: str) -> list[int]:

@@ -41,7 +41,7 @@ class Body:
     outputs: list[Port]
 
 
-Attribute = int | float | str | Sequence[int] | Array | Body
+Attribute = int | float | str | Sequence[int] | Sequence[str] | Array | Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,13 @@ class File:
     """What all graphs of a file share.
 
     sources  where a call's size of a dim is read: an input, and which of its axes
+    lengths  of a function of sequences: how many steps each has, i32[S]
+    tables   its arguments that say where sequences begin and end
     """
 
     sources: Mapping[Dim, tuple[str, int]]
+    lengths: str = ""
+    tables: tuple[Value, Value] | None = None
     head: list[Node] = field(default_factory=list[Node])
     _names: set[str] = field(default_factory=set[str])
     _constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(
@@ -250,6 +254,29 @@ class Graph:
         zero, one = (self.number(n, DType.I64) for n in (0, 1))
         limit = self.node("Squeeze", self.file.size(size), self.sizes([0]))
         return self.node("Range", zero, limit, one)
+
+
+def used_nodes(nodes: Sequence[Node], wanted: Iterable[str]) -> list[Node]:
+    """Those of the nodes that the wanted arrays are computed of, in order."""
+    needed, found = {*wanted}, list[Node]()
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed |= _read_by(node)
+            found.append(node)
+    return found[::-1]
+
+
+def _read_by(node: Node) -> set[str]:
+    """The arrays that a node and the graphs in it read."""
+    read, pending = set[str](), [node]
+    while pending:
+        node = pending.pop()
+        read |= {*node.inputs}
+        for attribute in node.attributes.values():
+            if isinstance(attribute, Body):
+                read |= {port.name for port in attribute.outputs}
+                pending += attribute.nodes
+    return read
 
 
 Writer = Callable[[Graph, Operation], None]

@@ -1,10 +1,13 @@
-"""What a loop becomes: a Scan, whose graph reads what all steps share from around it."""
+"""What a loop becomes: one of ONNX's cells where it is that, else a Scan, whose graph reads what
+all steps share from around it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from graphc.artifacts.onnx.cells import cell_of
 from graphc.artifacts.onnx.graph import Body, Graph, Port, Writer
+from graphc.artifacts.onnx.recurrent import write_cell
 from graphc.ir.core import Block, OpDef, Operation, Value
 from graphc.ir.types import DType
 from graphc.ops.loop import LOOP, loop_parts
@@ -16,6 +19,13 @@ def loop_writers(write_block: WriteBlock) -> Mapping[OpDef, Writer]:
     """The table of this file; `write_block` writes the operations of a body."""
 
     def write(g: Graph, op: Operation) -> None:
+        cell = cell_of(op, g.file.tables)
+        if cell is not None:
+            write_cell(g, op, cell)
+        else:
+            write_scan(g, op)
+
+    def write_scan(g: Graph, op: Operation) -> None:
         parts, inner = loop_parts(op), g.inner()
         for argument, operand in zip(parts.shared, parts.invariants, strict=True):
             held = g.held(operand)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphc.artifacts.onnx.graph import Attribute, Body, File, Graph, Node, Port
+from graphc.artifacts.onnx.graph import Attribute, Body, File, Graph, Node, Port, used_nodes
 from graphc.artifacts.onnx.walk import report_unwritable, write_block
 from graphc.ir.core import Function, Value
 from graphc.ir.declared_dims import dims_of
@@ -83,7 +83,9 @@ def make_model(
     sink.raise_if_errors()
     graph, outputs, renamed = _written(function, inputs, sources, sequences)
     messages = _Messages(onnx, renamed)
-    nodes = [*graph.file.head, *graph.nodes]
+    made = {name: given for given, name in renamed.items()}
+    wanted = [made[port.name] for port in outputs]
+    nodes = used_nodes([*graph.file.head, *graph.nodes], wanted)
     model: ModelProto = onnx.helper.make_model(
         messages.graph(function.name, nodes, inputs, outputs),
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
@@ -104,15 +106,27 @@ def make_model(
 def _inputs(
     function: Function, parameters: Sequence[str], sequences: SequenceTables | None
 ) -> list[Port]:
-    """What a call gives: of sequences their lengths instead of the tables."""
+    """What a call gives: of sequences their lengths instead of the tables, and the numbers of a
+    sparse input by step and sequence, as of any other."""
     hidden = {*parameters} if sequences is None else {*parameters, sequences.begin, sequences.end}
     given = [a for a in function.arguments if a.name not in hidden]
-    ports = [Port(a.name or "", a.tensor.dtype, a.tensor.dims) for a in given]
+    ports = [Port(a.name or "", a.tensor.dtype, _given_dims(a, function, sequences)) for a in given]
     if sequences is not None:
         taken = {a.name for a in function.arguments}
         name = LENGTHS if LENGTHS not in taken else f"sequence.{LENGTHS}"
         ports.append(Port(name, DType.I64, _table(function, sequences).dims[1:]))
     return ports
+
+
+def _given_dims(
+    argument: Value, function: Function, sequences: SequenceTables | None
+) -> tuple[Dim, ...]:
+    """The dims as the file takes them: what has a row for each column of the tables [T, S]."""
+    dims = argument.tensor.dims
+    if sequences is None:
+        return dims
+    table = _table(function, sequences).dims
+    return (*table, *dims[1:]) if dims[:1] == (size_product(table),) else dims
 
 
 def _table(function: Function, sequences: SequenceTables) -> TensorType:
@@ -151,8 +165,11 @@ def _written(
     given = [a.name or "" for a in function.arguments]
     for name in dict.fromkeys([*given, *(port.name for port in inputs)]):
         graph.file.fresh(name)
+    ports = {port.name: port.dims for port in inputs}
     for argument, name in zip(function.arguments, given, strict=True):
-        graph.hold(argument, name)
+        as_given = ports.get(name, argument.tensor.dims) == argument.tensor.dims
+        graph.called = name
+        graph.hold(argument, name if as_given else graph.reshape(name, argument.tensor.dims))
     taken = {*given}
     names = [
         graph.file.fresh(f"{r.name}.result" if r.name in taken else r.name)
@@ -191,26 +208,21 @@ def _declare_tables(g: Graph, function: Function, lengths: str, sequences: Seque
     assert end is not None
     time, slots = begin.tensor.dims
     if time not in g.file.sources:
-        _declare_time(g.file, time, slots, lengths)
+        _declare_time(g.file, time, lengths)
     g.called = LENGTHS
     counts = g.reshape(g.cast(lengths, DType.I32), [1, slots])
     steps = g.cast(g.reshape(g.positions(time), [time, 1]), DType.I32)
     real, zero = g.node("Less", steps, counts), g.number(0, DType.I32)
     g.hold(begin, g.node("Where", real, zero, g.cast(g.file.size(time), DType.I32)))
     g.hold(end, g.node("Where", real, counts, zero))
+    g.file.tables, g.file.lengths = (begin, end), g.cast(lengths, DType.I32)
     return real
 
 
-def _declare_time(file: File, time: Dim, slots: Dim, lengths: str) -> None:
-    """The number of steps where no input has it: by the columns of one that has those, else the
-    largest length."""
-    columns = size_product([time, slots])
-    if columns in file.sources:
-        at_least = file.node("Max", file.size(slots), file.size(1))
-        file.give(time, file.node("Div", file.size(columns), at_least))
-    else:
-        counts = file.node("Concat", file.size(0), lengths, axis=0)
-        file.give(time, file.node("ReduceMax", counts, keepdims=1))
+def _declare_time(file: File, time: Dim, lengths: str) -> None:
+    """The number of steps where no input has it: the largest length."""
+    counts = file.node("Concat", file.size(0), lengths, axis=0)
+    file.give(time, file.node("ReduceMax", counts, keepdims=1))
 
 
 # --- messages ------------------------------------------------------------------------------------

@@ -6,7 +6,12 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Mapping
+=======
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+>>>>>>> export
 
 from graphc.backends.base import (
     Backend,
@@ -28,6 +33,9 @@ from graphc.ir.core import Function
 from graphc.ir.machine import Machine
 from graphc.runtime.signature import Signature
 from graphc.support.phases import Phases
+
+if TYPE_CHECKING:
+    from graphc.backends.llvm.large_data import LargeData
 
 
 def _compile(function: Function, signature: Signature) -> CompiledFunction:
@@ -94,12 +102,17 @@ def _load_table_rows(code: bytes) -> ReadRows:
     return load_table_rows(code, host_target())
 
 
-def _text(function: Function, signature: Signature, request: EmitRequest) -> tuple[str, Target]:
+def _text(
+    function: Function,
+    signature: Signature,
+    request: EmitRequest,
+    large: LargeData | None = None,
+) -> tuple[str, Target]:
     from graphc.backends.llvm.artifact import emit_artifact
 
     with request.phases.measure("emit"):
         target = target_named(request.target)
-        return emit_artifact(function, signature, target, request), target
+        return emit_artifact(function, signature, target, request, large), target
 
 
 def _emit_ll(function: Function, signature: Signature, request: EmitRequest) -> bytes:
@@ -116,8 +129,12 @@ def _emit_asm(function: Function, signature: Signature, request: EmitRequest) ->
 
 def _emit_obj(function: Function, signature: Signature, request: EmitRequest) -> bytes:
     from graphc.backends.llvm import engine
+    from graphc.backends.llvm.large_data import LargeData
 
-    return engine.object_code(*_text(function, signature, request), request.phases)
+    large = LargeData()
+    return large.fill(
+        engine.object_code(*_text(function, signature, request, large), request.phases)
+    )
 
 
 def _isa(target: str) -> str:

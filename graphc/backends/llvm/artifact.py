@@ -24,6 +24,7 @@ from graphc.backends.abi import (
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import add_entry
 from graphc.backends.llvm.entries import ENTRY
+from graphc.backends.llvm.large_data import LARGE, LargeData
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Code, Module
 from graphc.backends.llvm.thread_pool import pool_text
@@ -36,13 +37,20 @@ from graphc.runtime.signature import NUMPY_DTYPES, STATE_ALIGNMENT, Argument, Re
 
 
 def emit_artifact(
-    function: Function, signature: Signature, target: Target, request: EmitRequest
+    function: Function,
+    signature: Signature,
+    target: Target,
+    request: EmitRequest,
+    large: LargeData | None = None,
 ) -> str:
-    """The module of an artifact. Reports functions that an artifact cannot hold."""
+    """The module of an artifact, with places for large parameters where `large` is to fill them.
+
+    Reports functions that an artifact cannot hold.
+    """
     check_signature(signature, takes_steps=True)
     module = Module(target.triple)
     add_entry(module, function, signature, target, linkage="internal")
-    _add_run(module, signature, request)
+    _add_run(module, signature, request, large)
     _add_number(module, f"{request.name}_arena_bytes", signature.arena_bytes)
     if signature.state_places:
         _add_state(module, signature, request)
@@ -54,7 +62,9 @@ def emit_artifact(
     return module.text(pool_text(target, create, destroy))
 
 
-def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None:
+def _add_run(
+    module: Module, signature: Signature, request: EmitRequest, large: LargeData | None
+) -> None:
     code = Code(module)
     inputs, outputs = signature.with_role("input"), signature.fresh_results
     pointers = [Val(f"%x{i}", PTR) for i in range(len(inputs))]
@@ -89,7 +99,7 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest) -> None
         if a in places
         else next(given[a.role])
         if a.role in given
-        else _embedded(module, a, request.parameters)
+        else _embedded(module, a, request.parameters, large)
         for a in signature.arguments
     ]
     for i, value in enumerate([*values, *results]):
@@ -175,9 +185,16 @@ def _leave_if(code: Code, conditions: Sequence[Val], status: int) -> None:
     code.enter(go_on)
 
 
-def _embedded(module: Module, argument: Argument, parameters: Mapping[str, np.ndarray]) -> Val:
+def _embedded(
+    module: Module,
+    argument: Argument,
+    parameters: Mapping[str, np.ndarray],
+    large: LargeData | None,
+) -> Val:
     """The parameter's data inside the artifact, row-major."""
     array = np.ascontiguousarray(parameters[argument.name], NUMPY_DTYPES[argument.dtype])
+    if large is not None and array.nbytes >= LARGE:
+        return Val(large.place(module, array, ARENA_ALIGNMENT), PTR)
     return Val(module.data(array.tobytes(), ARENA_ALIGNMENT), PTR)
 
 

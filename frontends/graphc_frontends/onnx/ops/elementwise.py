@@ -13,7 +13,16 @@ from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
-from graphc_frontends.onnx.values import Weight, dtype_of, is_float, is_known, of
+from graphc_frontends.onnx.values import (
+    Weight,
+    computed,
+    dtype_of,
+    has_sizes,
+    is_float,
+    is_known,
+    of,
+    with_numbers,
+)
 
 # --- those that numpy has ------------------------------------------------------------------------
 
@@ -46,10 +55,16 @@ OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "
 """Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
 
 
+OF_SIZES = ("Add", "Equal", "Mul", "Sub")
+"""What is known of sizes that calls decide; the others are numbers that a call computes."""
+
+
 def _register(name: str, function: str) -> None:
     @operator(name, 7 if name in OF_TWO else 1)
     def handler(*inputs: Any) -> object:
-        return getattr(of(*inputs), function)(*inputs)
+        if name not in OF_SIZES and has_sizes(*inputs):
+            return getattr(gc, function)(*with_numbers(*inputs))
+        return getattr(of(*inputs), function)(*computed(*inputs))
 
 
 for _name, _function in _SAME.items():
@@ -59,6 +74,7 @@ for _name, _function in _SAME.items():
 @operator("Div", 7)
 def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
+    x, y = computed(x, y)
     if is_float(x):
         return of(x, y).divide(x, y)
     if not (is_known(x) and is_known(y)):
@@ -74,6 +90,7 @@ def mod(x: Any, y: Any, *, fmod: int) -> object:
     """With the sign of y, and with `fmod` that of x."""
     if is_known(x) and is_known(y):
         return np.fmod(x, y) if fmod else np.remainder(x, y)
+    x, y = computed(x, y)
     rest = _float_rest(x, y) if is_float(x) else x - quotient(x, y) * y
     return rest if fmod else gc.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
@@ -105,7 +122,7 @@ def _as_float(exponent: Any, x: Any) -> Any:
 def _number(exponent: Any) -> Any:
     """The exponent, where it is one number that is known."""
     array = exponent.array if isinstance(exponent, Weight) else exponent
-    if is_known(array) and array.ndim == 0:
+    if is_known(array) and array.ndim == 0 and array.dtype != object:
         number = array.item()
         return int(number) if number == int(number) else number
     return None
@@ -115,7 +132,7 @@ def _variadic(name: str, function: str) -> None:
     @operator(name)
     def handler(*inputs: Any) -> object:
         xp = of(*inputs)
-        return reduce(getattr(xp, function), inputs)
+        return reduce(getattr(xp, function), computed(*inputs))
 
 
 for _name, _function in {"Max": "maximum", "Min": "minimum", "Sum": "add"}.items():
@@ -130,6 +147,10 @@ def mean(*inputs: Any) -> object:
 
 @operator("Where")
 def where(condition: Any, x: Any, y: Any) -> object:
+    if not is_known(condition):
+        x, y = with_numbers(x, y)
+    else:
+        x, y = computed(x, y)
     return of(condition, x, y).where(condition, x, y)
 
 
@@ -376,9 +397,12 @@ def within(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def cast_to(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Elements of another type; sizes of a call stay what they are."""
-    if is_known(x):
-        if x.dtype == object:
-            return x
-        return x.astype(dtype)
-    return gc.cast(x, dtype)
+    """Elements of another type. Sizes of a call stay what they are: as floats they are numbers that
+    it computes, and the sizes again where these become integers."""
+    sizes = x.array if isinstance(x, Weight) else x
+    if has_sizes(sizes):
+        if dtype.kind in "iu":
+            return sizes
+        (made,) = with_numbers(sizes, dtype=dtype)
+        return Weight(made.trace, made.value, sizes)
+    return x.astype(dtype) if is_known(x) else gc.cast(x, dtype)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.values import dtype_of, mistake, shape_of
@@ -133,11 +131,7 @@ def _run(
 
     there = None
     if lengths is not None:
-        if not isinstance(steps, int):
-            raise mistake(
-                "not-supported", f"sequence lengths for {steps} steps, which calls decide"
-            )
-        numbers = np.arange(steps, dtype=np.int32)[:, None, None]
+        numbers = gc.reshape(gc.arange(steps, dtype="i32"), (steps, 1, 1))
         there = numbers < gc.reshape(gc.cast(lengths, "i32"), (1, -1, 1))
     last, hs = gc.scan(one, direction.state, (products, there), reverse=direction.backwards)
     return hs, last

@@ -13,6 +13,7 @@ from graphc_frontends.onnx.ops.elementwise import mod
 from graphc_frontends.onnx.ops.lookups import flat_places, product_of
 from graphc_frontends.onnx.values import (
     axis_of,
+    computed,
     dtype_of,
     fixed,
     is_known,
@@ -86,14 +87,16 @@ def _folded(
 
 def _whole(x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
     """Places and changes with the sizes of x but along the axis: what is not there is outside."""
+    both = zip(shape_of(x), shape_of(indices), strict=True)
+    beside = [(a, b) for i, (a, b) in enumerate(both) if i != axis]
+    if all(a == b for a, b in beside):
+        return indices, updates
     sizes = fixed(shape_of(x), "a scatter")
     given = fixed(shape_of(indices), "a scatter")
     pairs = [
         (0, 0) if i == axis else (0, a - b)
         for i, (a, b) in enumerate(zip(sizes, given, strict=True))
     ]
-    if not any(b for _, b in pairs):
-        return indices, updates
     far = sizes[axis]
     if is_known(indices):
         return np.pad(indices, pairs, constant_values=far), gc.pad(updates, pairs)
@@ -103,6 +106,7 @@ def _whole(x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
 @operator("ScatterND")
 def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> object:
     """By the number that a place has in the flat array, a row of the rest for each."""
+    x, updates = computed(x, updates)
     sizes = fixed(shape_of(x), "a scatter")
     count = fixed([shape_of(indices)[-1]], "places")[0]
     walked, rest = sizes[:count], sizes[count:]

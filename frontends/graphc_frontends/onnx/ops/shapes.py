@@ -17,8 +17,10 @@ from graphc_frontends.onnx.values import (
     Dim,
     as_sizes,
     axis_of,
+    computed,
     dtype_of,
     fixed,
+    has_sizes,
     is_known,
     known_ints,
     known_number,
@@ -27,6 +29,7 @@ from graphc_frontends.onnx.values import (
     of,
     rank_of,
     shape_of,
+    with_numbers,
 )
 
 
@@ -128,6 +131,8 @@ def unsqueeze_13(x: Any, axes: Any) -> object:
 @operator("Expand")
 def expand(x: Any, sizes: Any) -> object:
     """Broadcasting in both directions: a size of 1 leaves the array's own."""
+    if has_sizes(x):
+        (x,) = with_numbers(x)
     wanted = known_sizes(sizes, "the shape")
     own = shape_of(x)
     rank = max(len(own), len(wanted))
@@ -143,7 +148,7 @@ def expand(x: Any, sizes: Any) -> object:
 
 @operator("Concat")
 def concat(*inputs: Any, axis: int) -> object:
-    return of(*inputs).concatenate(inputs, axis)
+    return of(*inputs).concatenate(computed(*inputs), axis)
 
 
 @operator("Split")

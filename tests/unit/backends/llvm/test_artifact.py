@@ -190,6 +190,31 @@ func @f(%w: tensor<5xf64> parameter) -> (y: tensor<5xf64>) {
     np.testing.assert_allclose(y, np.exp(w), rtol=1e-15)
 
 
+def test_large_parameters_are_put_into_the_object() -> None:
+    text = """
+func @f(%w: tensor<20000xf32> parameter, %v: tensor<9000xf64> parameter)
+    -> (y: tensor<20000xf32>, z: tensor<9000xf64>) {
+  %y = neg %w : tensor<20000xf32>
+  %z = neg %v : tensor<9000xf64>
+  return %y, %z
+}
+"""
+    function, signature = planned(text)
+    given = {"w": np.arange(20000, dtype=np.float32), "v": np.arange(9000) / 7}
+    emitted = BACKEND.emit["obj"].make(function, signature, EmitRequest("net", given, "{}"))
+    assert all(array.tobytes() in emitted for array in given.values())
+    loaded = engine.load(emitted, ["net_run"], host_target())
+    types = [ctypes.c_int64, *[ctypes.c_void_p] * 3]
+    run = engine.function(loaded, "net_run", ctypes.c_int32, *types)
+    y, z = np.zeros(20000, np.float32), np.zeros(9000)
+    assert run(0, y.ctypes.data, z.ctypes.data, None) == 0
+    assert np.array_equal(y, -given["w"])
+    assert np.array_equal(z, -given["v"])
+    # As text they are in the module itself
+    made = BACKEND.emit["ll"].make(function, signature, EmitRequest("net", given, "{}"))
+    assert b"externally_initialized" not in made
+
+
 UPDATE = """
 func @f(%w: tensor<5xf32> input) -> (y: tensor<5xf32> updates %w) {
   %y = exp %w : tensor<5xf32>

@@ -7,6 +7,7 @@ the onnx package (tests/conformance/test_onnx_export.py).
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,15 @@ from graphc.ir.types import DType
 from graphc.model.program import Program
 from graphc.ops import default_context
 from graphc.support.diagnostics import GraphcError
-from tests.support.network_judge import expectations
-from tests.support.random_networks import RandomNetwork, random_network
+from tests.support import recurrent_networks
+from tests.support.onnx_cells import KINDS, cell_cases
+from tests.support.onnx_exports import (
+    FILES,
+    example_cases,
+    network_cases,
+    random_case,
+    random_program,
+)
 
 Array = np.ndarray
 
@@ -105,38 +113,90 @@ def test_a_network_read_again_has_its_values_and_gradients(tmp_path: Path) -> No
             np.testing.assert_allclose(*slopes, rtol=1e-11, atol=1e-13)
 
 
-WITHOUT_READING = {"crf", "cos_distance_with_negative_samples", "sparse_input"}
-"""Nodes whose files compute with sizes in ways that graphc's own reader does not follow."""
+def read_again(path: Path, given: Mapping[str, Array]) -> dict[str, Array]:
+    """What the file gives, as graphc reads it."""
+    function = (program := gc.load_program(path)).function
+    arguments = {a.name or "": a.tensor.dims for a in function.arguments}
+    held = {n: program.values[n] if n in program.values else given[n] for n in arguments}
+    sizes = {
+        str(d): n for a, dims in arguments.items() for d, n in zip(dims, held[a].shape, strict=True)
+    }
+    return evaluate(function, held, sizes)
 
 
 def test_random_networks_read_again(tmp_path: Path) -> None:
     judged = 0
     for seed in range(60):
-        network = random_network(seed)
-        if network is None or network.lengths is not None:
+        case = random_case(seed, DType.F64, tmp_path / "net.onnx")
+        if case is None:
             continue
-        if WITHOUT_READING & {node.op for node in network.builder.nodes}:
-            continue
-        expected = expectations(network, DType.F64)
-        if expected is None:
-            continue
+        inputs = onnx.load(tmp_path / "net.onnx").graph.input
+        if case.packing is not None and not any("T" in dims_of(i) for i in inputs):
+            continue  # the number of steps is the largest length, which is no size
         judged += 1
-        options = CompileOptions(precision=DType.F64, batch=network.batch)
-        export_model(network.builder.model, tmp_path / "net.onnx", network.outputs, options)
-        again = gc.load_program(tmp_path / "net.onnx")
-        names = [a.name or "" for a in again.function.arguments]
-        arguments = {name: _value(network, again, name) for name in names}
-        found = evaluate(again.function, arguments, {"N": network.samples})
-        for name, value in found.items():
-            problem = expected[name.removesuffix(".result")].problem(value)
-            assert problem == "", f"seed {seed}, `{name}`: {problem}"
-    assert judged >= 15
+        assert case.problem(read_again(tmp_path / "net.onnx", case.given)) == ""
+    assert judged >= 45
 
 
-def _value(network: RandomNetwork, program: Program, name: str) -> Array:
-    if name in program.values:
-        return program.values[name]
-    return np.ascontiguousarray(network.leaves[name].T)
+def test_random_programs_read_again(tmp_path: Path) -> None:
+    for seed in range(80):
+        case = random_program(seed, tmp_path / "f.onnx")
+        if case is not None:
+            given, check = case
+            check(read_again(tmp_path / "f.onnx", given))
+
+
+def dims_of(port: Any) -> list[int | str]:
+    return [d.dim_param or d.dim_value for d in port.type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_examples_read_again(name: str, tmp_path: Path) -> None:
+    for given, check in example_cases(name, tmp_path / "net.onnx"):
+        check(read_again(tmp_path / "net.onnx", given))
+
+
+# --- cells ---------------------------------------------------------------------------------------
+
+CELLS = {
+    "rnn": ["RNN"],
+    "future": ["RNN"],
+    "lstm": ["LSTM"],
+    "gru": ["GRU"],
+    "bidirectional": ["RNN", "RNN"],
+    "stacked": ["LSTM", "RNN", "RNN"],
+    "time step 2": ["Scan"],
+    "highway": ["RNN", "RNN", "Scan"],
+    "projection": ["Scan"],
+    "several delays": ["Scan", "Scan"],
+}
+"""What the loops of `recurrent_networks` are in a file."""
+
+
+def loops_of(path: Path) -> list[str]:
+    return [name for name in nodes_of(path) if name in ("LSTM", "GRU", "RNN", "Scan")]
+
+
+@pytest.mark.parametrize("name", recurrent_networks.NETWORKS)
+def test_cells_of_networks(name: str, tmp_path: Path) -> None:
+    net, path = recurrent_networks.network(name), tmp_path / "net.onnx"
+    for given, check in network_cases(net, path, is_recurrent=True):
+        check(read_again(path, given))
+    assert loops_of(path) == CELLS[name]
+    net.export_onnx(path, "z", precision="f64")  # which ONNX Runtime's cells do not compute
+    assert {*loops_of(path)} == {"Scan"}
+
+
+@pytest.mark.parametrize("change", KINDS)
+def test_cells_of_programs(change: str, tmp_path: Path) -> None:
+    for given, expected in cell_cases(change, tmp_path / "f.onnx"):
+        got = read_again(tmp_path / "f.onnx", given)
+        for name, value in expected.items():
+            np.testing.assert_allclose(got[name], value, atol=1e-5, err_msg=name)
+    assert loops_of(tmp_path / "f.onnx") == [KINDS[change]]
+
+
+# --- what is in files ----------------------------------------------------------------------------
 
 
 def test_windows_are_convolutions_and_pooling(tmp_path: Path) -> None:
@@ -160,10 +220,7 @@ def test_sequences_are_a_scan_and_take_lengths(tmp_path: Path) -> None:
     gc.export_onnx(gc.loads(SUMS), tmp_path / "net.onnx", ["s", "g"], time=9, sequences=3)
     model = onnx.load(tmp_path / "net.onnx")
     onnx.checker.check_model(model, full_check=True)
-    inputs = {
-        v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
-        for v in model.graph.input
-    }
+    inputs = {v.name: dims_of(v) for v in model.graph.input}
     assert inputs == {"x": ["T", "S", 2], "lengths": ["S"]}
     assert nodes_of(tmp_path / "net.onnx").count("Scan") == 2
     assert {p.key: p.value for p in model.metadata_props} == {"graphc.bounds": "T=9,S=3"}

@@ -14,6 +14,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper, save_m
 from onnx.reference import ReferenceEvaluator
 
 import graphc as gc
+from graphc_frontends.onnx.reading import read_model
 from tests.support.commands import graphc
 from tests.support.compiling import RUN_HERE
 from tests.support.onnx_models import model, saved
@@ -217,6 +218,27 @@ def test_every_cut_of_a_file_is_refused_or_read(tmp_path: Path) -> None:
             gc.load_program(tmp_path / "x.onnx")
         except gc.GraphcError as error:
             assert error.diagnostics[0].slug in ("bad-model-file", "unknown-op", "input")
+
+
+def test_large_arrays_are_read_where_they_lie(tmp_path: Path) -> None:
+    w = RANDOM.normal(size=(4, 5000)).astype(np.float32)
+    places = RANDOM.integers(0, 4, 9000)
+    nodes = [NODE("MatMul", ["x", "w"], ["z"]), NODE("Gather", ["z", "places"], ["y"], axis=1)]
+    made = model(nodes, {"x": ["batch", 4]}, ["y"], {"w": w, "places": places})
+    path = saved(made, tmp_path)
+    assert [t.HasField("raw_data") for t in read_model(path).graph.initializer] == [False, False]
+    program = gc.load_program(path)
+    assert np.array_equal(program.parameters["w"], w)
+    x = RANDOM.normal(size=(2, 4)).astype(np.float32)
+    y = gc.compile(program, backend="numpy")(x=x)["y"]
+    np.testing.assert_allclose(y, (x @ w)[:, places], atol=1e-5)
+    whole = path.read_bytes()
+    for length in (len(whole) // 3, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert refused(path).slug == "bad-model-file"
+    made.graph.initializer[0].dims[0] = 5
+    problem = refused(saved(made, tmp_path))
+    assert "the array `w` is damaged" in problem.message
 
 
 def external(folder: Path, location: str) -> Path:
