@@ -49,7 +49,7 @@ from graphc.model.container import MAX_FILE_BYTES, looks_like_container
 from graphc.model.model import Model, load_model
 from graphc.model.program import Program, read_program
 from graphc.passes.loop_gradient import Recompute
-from graphc.runtime.communicator import Communicator, checked_communicator
+from graphc.runtime.communicators.communicator import Communicator, checked_communicator
 from graphc.runtime.executable import Executable
 from graphc.support import arguments
 from graphc.support.diagnostics import fail, warn

@@ -23,7 +23,7 @@ from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import Half, MemberFunction
 from graphc.runtime.signature import Signature

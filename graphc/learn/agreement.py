@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from graphc.learn.dataset import WHOLE, Share
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.support.diagnostics import fail
 
 DIGEST_BYTES = 7

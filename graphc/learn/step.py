@@ -39,7 +39,7 @@ from graphc.ops.nodes.leaves import ParameterParams
 from graphc.ops.nodes.normalisation import running_parameters
 from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.support.arguments import text

@@ -20,7 +20,7 @@ from graphc.learn.source import Data, MemorySource, ReaderSource, Source, is_rea
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.support.diagnostics import fail
 
 OF_DATA = "data"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.runtime.communicator import Communicator, DeviceCommunicator
+from graphc.runtime.communicators.communicator import Communicator, DeviceCommunicator
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import NUMPY_DTYPES, Result, Signature
 

@@ -60,9 +60,9 @@ def network(text: str) -> gc.Network:
     return net
 
 
-def together(count: int, work: Callable[[int, gc.Communicator], T]) -> list[T]:
+def together(count: int, work: Callable[[int, gc.comm.Communicator], T]) -> list[T]:
     """The members' results; the first error is raised."""
-    members = gc.thread_members(count, PATIENCE)
+    members = gc.comm.threads(count, PATIENCE)
     with ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(work, i, member) for i, member in enumerate(members)]
         return [future.result() for future in futures]
@@ -82,7 +82,7 @@ class Training:
         return self.member(0, None)
 
     def member(
-        self, _: int, member: gc.Communicator | None
+        self, _: int, member: gc.comm.Communicator | None
     ) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
         net = network(self.text)
         learner = self.learner() if callable(self.learner) else self.learner
@@ -170,7 +170,7 @@ def test_each_member_goes_through_a_reader_of_its_own(tmp_path: Path) -> None:
     training = Training(DENSE, ROWS, options={"minibatch": 8})
 
     def member(
-        _: int, communicator: gc.Communicator | None
+        _: int, communicator: gc.comm.Communicator | None
     ) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
         reader = gc.readers.npz(path, order=gc.readers.Order(seed=3))
         return replace(training, data=reader).member(0, communicator)
@@ -185,8 +185,8 @@ def test_the_first_member_writes_checkpoints_and_all_go_on_from_them(tmp_path: P
     whole = Training(DENSE, ROWS, options={"minibatch": 6})
     uninterrupted = together(2, whole.member)
 
-    def part(asked: int) -> Callable[[int, gc.Communicator], gc.Network]:
-        def member(number: int, communicator: gc.Communicator) -> gc.Network:
+    def part(asked: int) -> Callable[[int, gc.comm.Communicator], gc.Network]:
+        def member(number: int, communicator: gc.comm.Communicator) -> gc.Network:
             folder = tmp_path / str(number if asked else 0)
             folder.mkdir(exist_ok=True)
             seen: list[int] = []
@@ -222,7 +222,7 @@ def test_members_that_train_something_else_are_told_what(
 ) -> None:
     training = Training(DENSE, ROWS, options={"minibatch": 8})
 
-    def member(number: int, communicator: gc.Communicator) -> str:
+    def member(number: int, communicator: gc.comm.Communicator) -> str:
         with pytest.raises(gc.GraphcError) as raised:
             replace(training, **(other if number else {})).member(number, communicator)
         return str(raised.value)
@@ -234,7 +234,7 @@ def test_sequences_are_at_least_one_for_each_member() -> None:
     """7 sequences by 3: the last minibatch has one."""
     training = Training(LOOP, STEPS, options={"minibatch": 3})
 
-    def member(number: int, communicator: gc.Communicator) -> str:
+    def member(number: int, communicator: gc.comm.Communicator) -> str:
         with pytest.raises(gc.GraphcError) as raised:
             training.member(number, communicator)
         return str(raised.value)
@@ -243,7 +243,7 @@ def test_sequences_are_at_least_one_for_each_member() -> None:
 
 
 def test_truncated_sequences_are_refused() -> None:
-    first, _ = gc.thread_members(2, PATIENCE)
+    first, _ = gc.comm.threads(2, PATIENCE)
     with pytest.raises(gc.GraphcError) as raised:
         Training(LOOP, STEPS, options={"truncate": 2}).member(0, first)
     assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]

@@ -194,7 +194,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "time": ({"time": 3}, "time= is for networks"),
     "criterion": ({"criterion": "e"}, "a program has a loss"),
     "adaptation": ({"adaptation": gc.Adaptation("z", 0.5)}, "adaptation: for networks"),
-    "members": ({"communicator": gc.thread_members(1)[0]}, "members train networks"),
+    "members": ({"communicator": gc.comm.threads(1)[0]}, "members train networks"),
     "node": ({"control": gc.KeepBest(node="Err")}, "Err"),
 }
 
