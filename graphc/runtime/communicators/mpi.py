@@ -52,9 +52,9 @@ class MpiMember:
             else:
                 add_by_pieces(array, self.size, self._exchange, self._collect)
 
-    def abort(self) -> None:
-        """End the job, all members: for one that cannot go on."""
-        self.world.Abort(1)
+    def abort(self, code: int) -> None:
+        """End the job, all members, with an exit code: for one that cannot go on."""
+        import_module("mpi4py.MPI").COMM_WORLD.Abort(code)
 
     def _exchange(self, rows: Array) -> Array:
         found = np.empty_like(rows)
