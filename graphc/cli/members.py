@@ -20,6 +20,7 @@ from graphc.cli.command import RecordOption
 from graphc.cli.terminal import Terminal
 from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, Communicator
 from graphc.runtime.communicators.mpi import MpiMember, mpi
+from graphc.support.diagnostics import fail
 
 FIRST_SPEAKS = 1.0
 """Seconds that others leave to the first member to say what all of them fail in."""
@@ -31,6 +32,7 @@ class MembersRequest:
 
     comm: str
     comm_order: str
+    comm_shards: int
     comm_patience: float
 
 
@@ -54,6 +56,15 @@ comm_order_option = click.option(
     default="any",
     show_default=True,
     help="Of sums over members: as MPI likes best, or fixed, with the same bits on every MPI.",
+)
+comm_shards_option = click.option(
+    "--comm-shards",
+    cls=MembersOption,
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="V",
+    help="Compute every minibatch in V parts, a power of two, added in a tree: the same bits for any "
+    "number of members up to V.  [default: a part for each member]",
 )
 comm_patience_option = click.option(
     "--comm-patience",
@@ -79,9 +90,11 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
     that the first one's files are written when any of them leaves.
     """
     if request.comm == "none":
+        if request.comm_shards:
+            raise fail("bad-option", "--comm-shards is for members: give --comm too")
         yield None
         return
-    member = mpi(request.comm_order, request.comm_patience)
+    member = mpi(request.comm_order, request.comm_patience, request.comm_shards)
     assert isinstance(member, MpiMember)
     stderr = terminal.stderr
     said = terminal.stderr = stderr if member.rank == 0 else io.StringIO()

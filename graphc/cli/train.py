@@ -22,6 +22,7 @@ from graphc.cli.members import (
     comm_option,
     comm_order_option,
     comm_patience_option,
+    comm_shards_option,
     is_first,
     joined,
 )
@@ -204,6 +205,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @parameters_option
 @comm_option
 @comm_order_option
+@comm_shards_option
 @comm_patience_option
 @no_cache_option
 @timing_options

@@ -68,3 +68,18 @@ def checked_patience(patience: float) -> float:
     if not patience > 0:
         raise fail("bad-value", f"patience is a number of seconds above 0, got {patience!r}")
     return patience
+
+
+def shards_of(communicator: Communicator) -> int:
+    """In how many parts members compute a minibatch, each of them as many: with `shards` of its own
+    (a power of two) the sums of a communicator have the same bits for any number of members."""
+    return getattr(communicator, "shards", 0) or communicator.size
+
+
+def checked_shards(shards: int, members: int) -> int:
+    """The shards, 0 for one of each member; GraphcError `bad-value` for others than a power of two
+    that the members divide."""
+    if shards and (shards < 0 or shards & (shards - 1) or shards % members):
+        said = f"shards are a power of two that {members} members divide"
+        raise fail("bad-value", f"{said}, got {shards!r}")
+    return shards

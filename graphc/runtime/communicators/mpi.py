@@ -19,6 +19,7 @@ from graphc.runtime.communicators.communicator import (
     Order,
     checked_order,
     checked_patience,
+    checked_shards,
 )
 from graphc.runtime.communicators.sums import add_by_pieces
 from graphc.runtime.communicators.watchdog import Watchdog
@@ -41,6 +42,7 @@ class MpiMember:
     rank: int
     size: int
     order: Order
+    shards: int
     world: Any
     watchdog: Watchdog
 
@@ -67,22 +69,28 @@ class MpiMember:
         return found
 
 
-def mpi(order: str = "any", patience: float = PATIENCE) -> Communicator:
+def mpi(order: str = "any", patience: float = PATIENCE, shards: int = 0) -> Communicator:
     """This process as one of those that `mpirun` or `srun` has started.
 
     order     of sums: `any`, as MPI likes best, or `fixed`, the same bits on every MPI
     patience  seconds that a member waits for the others; then it says which of them have not come,
               and ends the job
+    shards    parts that every minibatch is computed in, a power of two that the members divide,
+              and added in a tree (`order` is then `fixed`): the same bits for any number of
+              members. 0: one for each member, which is fastest
 
-    Raises GraphcError `bad-value` for an order or patience that cannot be, `training` where there
-    is no mpi4py or MPI, or another one than has started the members.
+    Raises GraphcError `bad-value` for an order, patience or shards that cannot be, `training` where
+    there is no mpi4py or MPI, or another one than has started the members.
     """
-    checked = checked_order(order), checked_patience(patience)
+    order, patience = checked_order(order), checked_patience(patience)
     library = _library()
     world = library.COMM_WORLD.Dup()
-    _require_all_here(world.Get_size())
-    watchdog = Watchdog(library.COMM_WORLD.Dup(), checked[1])
-    return MpiMember(world.Get_rank(), world.Get_size(), checked[0], world, watchdog)
+    size = world.Get_size()
+    _require_all_here(size)
+    if checked_shards(shards, size):
+        order = "fixed"
+    watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
+    return MpiMember(world.Get_rank(), size, order, shards, world, watchdog)
 
 
 def _library() -> Any:

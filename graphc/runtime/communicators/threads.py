@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.runtime.communicators.communicator import PATIENCE, Communicator, checked_patience
+from graphc.runtime.communicators.communicator import (
+    PATIENCE,
+    Communicator,
+    checked_patience,
+    checked_shards,
+)
 from graphc.runtime.communicators.sums import tree_sum
 from graphc.support.diagnostics import fail
 
@@ -32,6 +37,7 @@ class ThreadMember:
 
     rank: int
     size: int
+    shards: int
     _meeting: _Meeting
 
     def all_reduce(self, array: Array) -> None:
@@ -55,12 +61,13 @@ class ThreadMember:
             raise fail("training", message) from None
 
 
-def threads(count: int, patience: float = PATIENCE) -> list[Communicator]:
+def threads(count: int, patience: float = PATIENCE, shards: int = 0) -> list[Communicator]:
     """So many members, each for a thread of its own; they wait for each other for `patience`
-    seconds."""
+    seconds. `shards` as in `mpi`."""
     if count < 1:
         raise fail("bad-value", f"members are 1 or more, got {count!r}")
+    checked_shards(shards, count)
     meeting = _Meeting(
         threading.Barrier(count, timeout=checked_patience(patience)), [np.empty(0)] * count
     )
-    return [ThreadMember(rank, count, meeting) for rank in range(count)]
+    return [ThreadMember(rank, count, shards, meeting) for rank in range(count)]
