@@ -63,8 +63,8 @@ comm_shards_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     metavar="V",
-    help="Compute every minibatch in V parts, a power of two, added in a tree: the same bits for any "
-    "number of members up to V.  [default: a part for each member]",
+    help="Compute every minibatch in V parts, a power of two, added in a tree: the same bits for "
+    "any number of members up to V.  [default: a part for each member]",
 )
 comm_patience_option = click.option(
     "--comm-patience",
