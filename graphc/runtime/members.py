@@ -139,7 +139,7 @@ def _sum_here(results: Sequence[Result], communicator: Communicator, shards: int
 
     def add() -> None:
         if shards > 1:
-            wholes[0] = tree_sum(wholes)
+            wholes[0] = tree_sum(list(wholes))
         communicator.all_reduce(wholes[0])
 
     return _Sum(parts, add)

@@ -44,9 +44,9 @@ def add_by_pieces(
     """
     flat = array.reshape(-1)
     if array.nbytes <= FEW_BYTES:
-        flat[...] = tree_sum(collect(flat))
+        flat[...] = tree_sum(list(collect(flat)))
         return
     piece = -(-flat.size // members)
     rows = np.zeros((members, piece), array.dtype)
     rows.reshape(-1)[: flat.size] = flat
-    flat[...] = collect(tree_sum(exchange(rows))).reshape(-1)[: flat.size]
+    flat[...] = collect(tree_sum(list(exchange(rows)))).reshape(-1)[: flat.size]
