@@ -60,8 +60,6 @@ _HOMES = {
     "learner": "graphc.learn.traced_learner",
     "SGD": "graphc.learn.sgd",
     "SteppingHeuristic": "graphc.learn.stepping",
-    **dict.fromkeys(("Communicator", "thread_members"), "graphc.runtime.communicator"),
-    "nccl_member": "graphc.backends.cuda.nccl",
     "check_node": "graphc.testing.node",
     "self_test": "graphc.testing.selftest",
     "BackendUnavailable": "graphc.support.diagnostics",
@@ -70,7 +68,7 @@ _HOMES = {
     "InternalError": "graphc.support.diagnostics",
 }
 
-_MODULES = ("readers", "writers")
+_MODULES = ("comm", "readers", "writers")
 
 _PREDEFINED = ("load_dbn", "simple_network")
 """Of the Python builder."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc import comm as comm
 from graphc import readers as readers
 from graphc import writers as writers
 from graphc.api import check_training_gradient as check_training_gradient
@@ -20,7 +21,6 @@ from graphc.api import load_program as load_program
 from graphc.api import loads as loads
 from graphc.api import to_networkx as to_networkx
 from graphc.api import train as train
-from graphc.backends.cuda.nccl import nccl_member as nccl_member
 from graphc.learn.adaptation import Adaptation as Adaptation
 from graphc.learn.adaptive import AdaGrad as AdaGrad
 from graphc.learn.adaptive import Adam as Adam
@@ -53,8 +53,6 @@ from graphc.learn.stopping import EarlyStopping as EarlyStopping
 from graphc.learn.stopping import KeepBest as KeepBest
 from graphc.learn.traced_learner import learner as learner
 from graphc.model.program import Program as Program
-from graphc.runtime.communicator import Communicator as Communicator
-from graphc.runtime.communicator import thread_members as thread_members
 from graphc.support.diagnostics import BackendUnavailable as BackendUnavailable
 from graphc.support.diagnostics import GraphcError as GraphcError
 from graphc.support.diagnostics import GraphcWarning as GraphcWarning

@@ -33,7 +33,7 @@ from graphc.learn.training import Extras
 from graphc.model.model import Model
 from graphc.model.program import Program
 from graphc.passes.loop_gradient import Recompute
-from graphc.runtime.communicator import Communicator, checked_communicator
+from graphc.runtime.communicators.communicator import Communicator, checked_communicator
 from graphc.support import arguments
 from graphc.support.diagnostics import fail
 

@@ -33,6 +33,13 @@ OF_THE_MACHINE = frozenset(
 
 def run_command(command: click.Command, name: str, argv: Sequence[str], terminal: Terminal) -> int:
     """Run `command`; its result or what it raised, as an exit code with a message on stderr."""
+    code = _exit_code(command, name, argv, terminal)
+    if code and terminal.after_failure is not None:
+        terminal.after_failure(code)
+    return code
+
+
+def _exit_code(command: click.Command, name: str, argv: Sequence[str], terminal: Terminal) -> int:
     try:
         # click prints help and usage to sys.stdout and sys.stderr, whatever they are. Its own
         # `main` is not used: on a broken pipe it leaves the process.

@@ -42,6 +42,8 @@ class Terminal:
     verbosity: int = 0
     warned: set[Diagnostic] = field(default_factory=set[Diagnostic])
     """Every warning shown so far: the same network may be looked at several times."""
+    after_failure: Callable[[int], None] | None = None
+    """What is done, given the exit code, when a failure has been said."""
 
     def write(self, text: str) -> None:
         """A result, to stdout, with a line end."""

@@ -17,6 +17,15 @@ from graphc.cli.controls import ControlRequest, control_options
 from graphc.cli.data_inputs import network_inputs
 from graphc.cli.interrupts import StopRequest, stop_requests
 from graphc.cli.learners import LearnerRequest, learner_options
+from graphc.cli.members import (
+    MembersRequest,
+    comm_option,
+    comm_order_option,
+    comm_patience_option,
+    comm_shards_option,
+    is_first,
+    joined,
+)
 from graphc.cli.network import open_network, read_data, read_for_program
 from graphc.cli.objectives import (
     OF_NETWORKS,
@@ -81,7 +90,8 @@ Rates and sizes are one value or a list over epochs: 0.5:0.2*20:0.1 is 0.5 in th
 0.2 in the next twenty, then 0.1. Most numbers of learners may be such lists too; docs/learners.md
 says what the learners do. Ctrl-C finishes the minibatch, saves and leaves with exit code 130; a
 second Ctrl-C leaves at once. With --checkpoint FILE the same command and --resume go
-on from there, also after a crash.
+on from there, also after a crash. Several processes train together by
+`mpirun -n 4 graphc train … --comm mpi`.
 """
 
 
@@ -193,6 +203,10 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @definition_options
 @program_options
 @parameters_option
+@comm_option
+@comm_order_option
+@comm_shards_option
+@comm_patience_option
 @no_cache_option
 @timing_options
 @profile_options
@@ -212,6 +226,7 @@ def command(
     options: CompileOptions,
     definitions: Definitions,
     parameters: Path | None,
+    members: MembersRequest,
     timing: TimingReports,
     profiling: ProfileReports,
     as_json: bool,
@@ -229,26 +244,31 @@ def command(
     check_reports([timing.time_json, *profiling.files], [*files, *control.files])
     options = replace(options, profile=profiling.profile())
     require_writable(output)
-    opened = _opened(model, definitions, parameters, objective, plan, options)
-    order = Order("auto" if plan.shuffle else None, plan.seed)
-    samples = opened.read(terminal, data, options, order)
-    validation = None
-    if control.validation is not None:
-        other = replace(data, data=control.validation)
-        validation = opened.read(terminal, other, options)
-    extras = Extras(validation, control.checkpoints(), control.adaptation())
-    epoch_samples = plan.epoch_size or samples_of(samples) or 0
-    nodes = opened.trainee.outputs(plan.criterion)
-    report = TrainingReport(
-        terminal, plan.epochs, epoch_samples, nodes, has_validation=validation is not None
-    )
-    start = time.perf_counter()
-    with stop_requests(terminal) as stop:
-        job = TrainingJob(opened, samples, plan, options, extras, output)
-        records = job.train_and_save(report, stop)
-        report.finish(records, time.perf_counter() - start, output)
-        if stop and control.checkpoint is not None:
-            terminal.remark(f"checkpoint in {control.checkpoint}: --resume goes on from there")
+    with joined(terminal, members) as member:
+        opened = _opened(model, definitions, parameters, objective, plan, options)
+        if not is_first(member):
+            opened = replace(opened, save=lambda _: None)
+        order = Order("auto" if plan.shuffle else None, plan.seed)
+        samples = opened.read(terminal, data, options, order)
+        validation = None
+        if control.validation is not None:
+            other = replace(data, data=control.validation)
+            validation = opened.read(terminal, other, options)
+        extras = Extras(validation, control.checkpoints(), control.adaptation(), member)
+        epoch_samples = plan.epoch_size or samples_of(samples) or 0
+        nodes = opened.trainee.outputs(plan.criterion)
+        report = TrainingReport(
+            terminal, plan.epochs, epoch_samples, nodes, has_validation=validation is not None
+        )
+        start = time.perf_counter()
+        with stop_requests(terminal) as stop:
+            job = TrainingJob(opened, samples, plan, options, extras, output)
+            records = job.train_and_save(report, stop)
+            report.finish(records, time.perf_counter() - start, output)
+            if stop and control.checkpoint is not None:
+                terminal.remark(f"checkpoint in {control.checkpoint}: --resume goes on from there")
+    if not is_first(member):
+        return stop.exit_code
     if as_json:
         terminal.write(records_json(records, output, interrupted=bool(stop)))
     timing.make(terminal, options.phases)

@@ -11,6 +11,7 @@ Both halves are compiled by any backend, which knows nothing of members.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphc.backends.signature import make_signature
 from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
@@ -23,7 +24,7 @@ from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import Half, MemberFunction
 from graphc.runtime.signature import Signature
@@ -33,7 +34,8 @@ from graphc.support.diagnostics import InternalError
 def compile_for_members(
     communicator: Communicator, model: Model, passes: Sequence[Pass], options: CompileOptions
 ) -> tuple[CompiledFunction, Signature]:
-    """What `passes` make of a network, an `all_reduce` in it done by the communicator."""
+    """What `passes`, for a shard of a minibatch, make of a network, an `all_reduce` in it done by
+    the communicator."""
     infer(model)
     return function_for_members(communicator, lower_by(model, passes, options), options)
 
@@ -43,7 +45,23 @@ def function_for_members(
 ) -> tuple[CompiledFunction, Signature]:
     """The same of tensor operations, of a network or a program."""
     before, after = (_half(half, options) for half in cut(lowered.module, lowered.function))
-    return MemberFunction(lowered.signature, before, after, communicator), lowered.signature
+    signature = _of_shards(lowered.signature, shards_of(communicator) // communicator.size)
+    return MemberFunction(signature, before, after, communicator), signature
+
+
+def for_shard(options: CompileOptions, parts: int) -> CompileOptions:
+    """With bounds for one of so many parts of a minibatch."""
+    sequences, batch = -(-options.sequences // parts), -(-options.batch // parts)
+    return replace(options, batch=batch, sequences=sequences)
+
+
+def _of_shards(signature: Signature, shards: int) -> Signature:
+    """With so many times as many samples, or sequences."""
+    dims = [
+        replace(dim, bound=dim.bound * shards) if dim.name == signature.unit or dim.formula else dim
+        for dim in signature.dims
+    ]
+    return replace(signature, dims=tuple(dims))
 
 
 def cut(module: Module, function: Function) -> tuple[Module, Module]:

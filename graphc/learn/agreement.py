@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from graphc.learn.dataset import WHOLE, Share
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.support.diagnostics import fail
 
 DIGEST_BYTES = 7
@@ -22,7 +22,10 @@ DIGEST_BYTES = 7
 
 def share_of(communicator: Communicator | None) -> Share:
     """What this member takes of every minibatch."""
-    return WHOLE if communicator is None else Share(communicator.rank, communicator.size)
+    if communicator is None:
+        return WHOLE
+    size = communicator.size
+    return Share(communicator.rank, size, shards_of(communicator) // size)
 
 
 def is_first(communicator: Communicator | None) -> bool:

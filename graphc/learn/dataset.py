@@ -26,13 +26,16 @@ Columns = Array | SparseRows
 
 @dataclass(frozen=True)
 class Share:
-    """What one of `size` members takes of every minibatch: each `size`-th unit, from `rank` on."""
+    """What one of `size` members takes of every minibatch: each `size`-th unit, from `rank` on; or
+    for `shards` parts of each, as many units one behind the other."""
 
     rank: int = 0
     size: int = 1
+    shards: int = 1
 
     def of(self, chosen: Array) -> Array:
-        return chosen[self.rank :: self.size]
+        places = np.arange(len(chosen)) // self.shards
+        return chosen[places % self.size == self.rank]
 
 
 WHOLE = Share()

@@ -25,7 +25,7 @@ from graphc.learn.step import TrainingStep, compile_training_step, training_outp
 from graphc.learn.trainee import Held
 from graphc.model.model import Model
 from graphc.ops.nodes.statistics import StatisticParams
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray

@@ -24,7 +24,7 @@ from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
 from graphc.passes.manager import Pass
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import thread_count

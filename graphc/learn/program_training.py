@@ -30,7 +30,7 @@ from graphc.learn.step import TrainingStep, require_samples
 from graphc.learn.trainee import Held
 from graphc.model.container import PROGRAM
 from graphc.model.program import Program
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import thread_count

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.driver import pipelines
 from graphc.driver.compile import bind, bounds_for, compile_model, node_names
-from graphc.driver.members import compile_for_members
+from graphc.driver.members import compile_for_members, for_shard
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType, TensorType
@@ -39,7 +39,7 @@ from graphc.ops.nodes.leaves import ParameterParams
 from graphc.ops.nodes.normalisation import running_parameters
 from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.support.arguments import text
@@ -436,11 +436,13 @@ def compile_training_step(
         model.forget_exact(trainable_parameters(model, outputs[0]))
     members = 1 if communicator is None else communicator.size
     compile_by = compile_model
-    if communicator is not None and members > 1:
+    shards = 1 if communicator is None else shards_of(communicator)
+    if communicator is not None and shards > 1:
         compile_by = partial(compile_for_members, communicator)
 
     def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:
-        return training_passes(model, learner, options, criterion, seed, members)[1]
+        shard = for_shard(options, shards // members)
+        return training_passes(model, learner, shard, criterion, seed, shards)[1]
 
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)

@@ -16,7 +16,7 @@ from graphc.learn.evaluate import Evaluator
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.source import Data
 from graphc.learn.step import TrainingStep
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 
 Array = np.ndarray
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from graphc.driver.members import for_shard
 from graphc.driver.options import CompileOptions
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.agreement import share_of
@@ -20,7 +21,7 @@ from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.support.arguments import instance
 from graphc.support.diagnostics import fail
 
@@ -122,7 +123,9 @@ def prepared(
         require_same(then, said)
     data = trainee.made_ready(data, plan, options, extras.adaptation, found)
     fitted, size = trainee.fitted(data, plan, options)
-    step = trainee.step(plan, _for_member(fitted, extras.communicator), extras.communicator)
+    step = trainee.step(
+        plan, for_shard(fitted, share_of(extras.communicator).size), extras.communicator
+    )
     source = _source(step, data, plan)
     if source.units == 0:
         raise fail("input", "training requires at least one sample, got none")
@@ -157,13 +160,6 @@ def _source(step: TrainingStep, data: Data, plan: TrainingPlan) -> Source:
     assert isinstance(data, Mapping)
     dataset = read_dataset(step.signature, data, plan.truncate)
     return MemorySource(dataset, plan.seed, plan.shuffle)
-
-
-def _for_member(options: CompileOptions, communicator: Communicator | None) -> CompileOptions:
-    """With bounds for a member's share of a minibatch."""
-    members = share_of(communicator).size
-    sequences, batch = -(-options.sequences // members), -(-options.batch // members)
-    return replace(options, batch=batch, sequences=sequences)
 
 
 # --- what has to be the same ---------------------------------------------------------------------

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.runtime.communicator import Communicator, DeviceCommunicator
+from graphc.runtime.communicators.communicator import Communicator, DeviceCommunicator, shards_of
+from graphc.runtime.communicators.sums import tree_sum
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import NUMPY_DTYPES, Result, Signature
+from graphc.support.diagnostics import fail
 
 Array = np.ndarray
 ALIGNMENT = 64
@@ -29,32 +31,65 @@ class Half:
 
 class MemberFunction(CompiledFunction):
     """The function of `signature`: `before` gives what is added, in one array so that members meet
-    once, and `after` takes the sums as further arguments of these names."""
+    once, and `after` takes the sums as further arguments of these names.
+
+    A member that has several shards computes `before` of each, and adds them as members are."""
 
     def __init__(
         self, signature: Signature, before: Half, after: Half, communicator: Communicator
     ) -> None:
         self.keeps_arrays = before.compiled.keeps_arrays and after.compiled.keeps_arrays
+        self._signature = signature
         self._names = [a.name for a in signature.arguments]
         self._before, self._after = before, after
-        self._communicator = communicator
+        self._shards = shards_of(communicator) // communicator.size
         made = before.signature.fresh_results
         stream = before.compiled.stream
-        if stream is not None and isinstance(communicator, DeviceCommunicator):
+        if stream is None:
+            self._sum = _sum_here(made, communicator, self._shards)
+        elif self._shards > 1:
+            raise fail("not-supported", "shards of a minibatch are computed on CPUs, got a GPU")
+        elif isinstance(communicator, DeviceCommunicator):
             self._sum = _sum_there(made, before.compiled, communicator, stream)
         else:
-            self._sum = _sum_here(made, communicator)
+            self._sum = _sum_here(made, communicator, 1)
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
     ) -> None:
         """See `CompiledFunction`."""
-        before, after, summands = self._before, self._after, self._sum.parts
-        arrays = {**dict(zip(self._names, arguments, strict=True)), **summands}
-        given = [arrays[a.name] for a in before.signature.arguments]
-        before.compiled(given, list(summands.values()), sizes)
+        given = dict(zip(self._names, arguments, strict=True))
+        before, after = self._before, self._after
+        for shard, summands in enumerate(self._sum.shards):
+            arrays, its_sizes = given, sizes
+            if self._shards > 1:
+                arrays, its_sizes = self._shard(shard, given, sizes)
+            before.compiled(
+                [arrays[a.name] for a in before.signature.arguments],
+                list(summands.values()),
+                its_sizes,
+            )
         self._sum.add()
+        arrays = {**given, **self._sum.shards[0]}
         after.compiled([arrays[a.name] for a in after.signature.arguments], results, sizes)
+
+    def _shard(
+        self, shard: int, given: Mapping[str, Array], sizes: Mapping[str, int]
+    ) -> tuple[Mapping[str, Array], Mapping[str, int]]:
+        """Every so many-th sample or sequence, and what the sizes are with them."""
+        signature = self._signature
+        unit = signature.unit
+        arrays = dict(given)
+        for argument in signature.arguments:
+            if unit in argument.shape:
+                axis = argument.shape.index(unit)
+                part = (slice(None),) * axis + (slice(shard, None, self._shards),)
+                arrays[argument.name] = np.ascontiguousarray(given[argument.name][part])
+        its = {**sizes, unit: len(range(shard, sizes[unit], self._shards))}
+        for dim in signature.dims:
+            if dim.formula is not None:
+                its[dim.name] = dim.formula.value(its)
+        return arrays, its
 
     def use_threads(self, threads: int) -> None:
         """See `CompiledFunction`."""
@@ -64,9 +99,10 @@ class MemberFunction(CompiledFunction):
 
 @dataclass(frozen=True)
 class _Sum:
-    """What members add: parts of one array by name, and how it is added over all members."""
+    """What members add: parts of one array by name, for each shard, and how they are added over all
+    members, into the first shard's."""
 
-    parts: Mapping[str, Any]  # a DeviceArray stands for an array
+    shards: Sequence[Mapping[str, Any]]  # a DeviceArray stands for an array
     add: Callable[[], None]
 
 
@@ -90,14 +126,23 @@ class _Layout:
         return _Layout(dtype, starts[-1], dict(zip([r.name for r in results], places, strict=True)))
 
 
-def _sum_here(results: Sequence[Result], communicator: Communicator) -> _Sum:
+def _sum_here(results: Sequence[Result], communicator: Communicator, shards: int) -> _Sum:
     layout = _Layout.of(results)
-    whole = np.zeros(layout.size, layout.dtype)
-    parts = {
-        name: whole[start : start + math.prod(shape)].reshape(shape)
-        for name, (start, shape) in layout.parts.items()
-    }
-    return _Sum(parts, lambda: communicator.all_reduce(whole))
+    wholes = np.zeros((shards, layout.size), layout.dtype)
+    parts = [
+        {
+            name: whole[start : start + math.prod(shape)].reshape(shape)
+            for name, (start, shape) in layout.parts.items()
+        }
+        for whole in wholes
+    ]
+
+    def add() -> None:
+        if shards > 1:
+            wholes[0] = tree_sum(list(wholes))
+        communicator.all_reduce(wholes[0])
+
+    return _Sum(parts, add)
 
 
 def _sum_there(
@@ -115,4 +160,4 @@ def _sum_there(
         )
         for name, (start, shape) in layout.parts.items()
     }
-    return _Sum(parts, lambda: communicator.all_reduce_there(whole, stream))
+    return _Sum([parts], lambda: communicator.all_reduce_there(whole, stream))

@@ -183,6 +183,11 @@ class Signature:
     gives_numbers: bool = True
     labels: tuple[str, ...] = ()
 
+    @property
+    def unit(self) -> str:
+        """The dim of samples, or of the sequences that lie side by side."""
+        return self.dims[0].name if self.sequences is None else self.sequences.slots
+
     def with_role(self, role: Role) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if a.role == role)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.cuda.cupy_device import first_device
-from graphc.runtime.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.support.diagnostics import BackendUnavailable, Severity, fail, make
 
@@ -48,7 +48,7 @@ class NcclMember:
             self.group.all_reduce(array.owner, array.owner, stream=external)
 
 
-def nccl_member(
+def nccl(
     rank: int | None = None,
     size: int | None = None,
     *,

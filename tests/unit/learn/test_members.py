@@ -79,13 +79,13 @@ def train(
     backend: str,
     parts: Sequence[Sequence[Data]],
     batch: int,
-    members: Sequence[gc.Communicator] | None = None,
+    members: Sequence[gc.comm.Communicator] | None = None,
 ) -> list[tuple[gc.Network, list[float]]]:
     """One member for each list of calls: its network afterwards, and its criteria.
 
     batch  samples of a minibatch of all together
     """
-    members = members or gc.thread_members(len(parts), PATIENCE)
+    members = members or gc.comm.threads(len(parts), PATIENCE)
 
     def member(number: int) -> tuple[gc.Network, list[float]]:
         net = network(text)
@@ -155,7 +155,7 @@ def test_members_take_the_step_of_one_with_all_samples(
 class MemberThere:
     """A member whose GPU is emulated: arrays of the device are those of this process."""
 
-    def __init__(self, member: gc.Communicator) -> None:
+    def __init__(self, member: gc.comm.Communicator) -> None:
         self.rank, self.size = member.rank, member.size
         self.here: list[int] = []
         self.there: list[tuple[int, int]] = []
@@ -177,7 +177,7 @@ def test_sums_of_members_with_gpus_stay_there(backend: str) -> None:
     require_backend(backend)
     data = minibatches(5)
     ((single, losses),) = train(DENSE, MOMENTUM, "numpy", calls_of(data, ()), 8)
-    members = [MemberThere(member) for member in gc.thread_members(2, PATIENCE)]
+    members = [MemberThere(member) for member in gc.comm.threads(2, PATIENCE)]
     trained = train(DENSE, MOMENTUM, backend, calls_of(data, (4,)), 8, members)
     for net, found in trained:
         np.testing.assert_allclose(found, losses, 1e-12)
@@ -233,20 +233,20 @@ def test_what_members_cannot_share_is_refused(line: str) -> None:
         v = Parameter(3, 1, needGradient=false)
         {line}
     """
-    first, _ = gc.thread_members(2, PATIENCE)
+    first, _ = gc.comm.threads(2, PATIENCE)
     with pytest.raises(gc.GraphcError) as raised:
         gc.compile_training(network(text), learner=gc.SGD(0.1), dropout=0.5, communicator=first)
     assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]
 
 
 def test_a_member_that_does_not_come_is_an_error() -> None:
-    first, _ = gc.thread_members(2, 0.05)
+    first, _ = gc.comm.threads(2, 0.05)
     with pytest.raises(gc.GraphcError, match="member 0 of 2 waited"):
         first.all_reduce(np.zeros(3))
 
 
 def test_members_that_add_what_does_not_fit_are_told_so() -> None:
-    members = gc.thread_members(2, PATIENCE)
+    members = gc.comm.threads(2, PATIENCE)
 
     def added(number: int) -> str:
         with pytest.raises(gc.GraphcError) as raised:

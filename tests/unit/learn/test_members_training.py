@@ -60,9 +60,11 @@ def network(text: str) -> gc.Network:
     return net
 
 
-def together(count: int, work: Callable[[int, gc.Communicator], T]) -> list[T]:
+def together(
+    count: int, work: Callable[[int, gc.comm.Communicator], T], shards: int = 0
+) -> list[T]:
     """The members' results; the first error is raised."""
-    members = gc.thread_members(count, PATIENCE)
+    members = gc.comm.threads(count, PATIENCE, shards)
     with ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(work, i, member) for i, member in enumerate(members)]
         return [future.result() for future in futures]
@@ -81,8 +83,14 @@ class Training:
     def alone(self) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
         return self.member(0, None)
 
+    def of(self, members: int, shards: int) -> list[tuple[gc.Network, Sequence[gc.EpochRecord]]]:
+        """What each of the members has trained, a minibatch computed in so many shards."""
+        if members == 1:
+            return [self.member(0, gc.comm.alone(shards))]
+        return together(members, self.member, shards)
+
     def member(
-        self, _: int, member: gc.Communicator | None
+        self, _: int, member: gc.comm.Communicator | None
     ) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
         net = network(self.text)
         learner = self.learner() if callable(self.learner) else self.learner
@@ -138,6 +146,54 @@ def test_members_train_sequences_as_one(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "data", "minibatch", "backend"),
+    [
+        (DENSE, ROWS, 7, "numpy"),
+        (DENSE, ROWS, 7, "llvm"),
+        (TABLE, WORDS, 7, "llvm"),
+        (LOOP, {n: [*s, s[0]] for n, s in STEPS.items()}, 4, "llvm"),
+    ],
+)
+def test_shards_have_the_same_bits_for_any_number_of_members(
+    text: str, data: dict[str, object], minibatch: int, backend: str
+) -> None:
+    """In f32, where another order of sums shows."""
+    if isinstance(loaded := load_backend(backend), str):
+        pytest.skip(loaded)
+    options: dict[str, object] = {"precision": "f32", "minibatch": minibatch}
+    training = Training(text, data, backend=backend, options=options)
+    ((single, expected),) = training.of(1, shards=4)
+    for net, records in [*training.of(2, shards=4), *training.of(4, shards=4)]:
+        assert [r.criterion for r in records] == [r.criterion for r in expected]
+        for name, value in single.parameters.items():
+            assert np.array_equal(net.parameters[name], value)
+    ((_, other),) = training.of(1, shards=0)
+    assert other[-1].criterion == pytest.approx(expected[-1].criterion, rel=1e-5)
+
+
+def test_four_members_stop_and_two_go_on_with_the_same_bits(tmp_path: Path) -> None:
+    options: dict[str, object] = {"precision": "f32", "minibatch": 8}
+    whole = Training(DENSE, ROWS, options=options)
+    ((expected, _),) = whole.of(1, shards=4)
+    seen: list[int] = []
+    progress = gc.Progress(
+        minibatch=lambda done, total: seen.append(done), should_stop=lambda: len(seen) > 6
+    )
+    checkpoints = gc.Checkpoints(tmp_path / "here", resume=True)
+    options["checkpoints"] = checkpoints
+    replace(whole, options={**options, "progress": progress}).of(4, shards=4)
+    for net, _ in replace(whole, options=options).of(2, shards=4):
+        for name, value in expected.parameters.items():
+            assert np.array_equal(net.parameters[name], value)
+
+
+@pytest.mark.parametrize(("members", "shards"), [(2, 3), (4, 2), (3, 4), (1, -2)])
+def test_shards_are_a_power_of_two_that_the_members_divide(members: int, shards: int) -> None:
+    with pytest.raises(gc.GraphcError, match=f"power of two that {members} members divide"):
+        gc.comm.threads(members, shards=shards)
+
+
+@pytest.mark.parametrize(
     "learner",
     [
         gc.Adam(0.01),
@@ -170,7 +226,7 @@ def test_each_member_goes_through_a_reader_of_its_own(tmp_path: Path) -> None:
     training = Training(DENSE, ROWS, options={"minibatch": 8})
 
     def member(
-        _: int, communicator: gc.Communicator | None
+        _: int, communicator: gc.comm.Communicator | None
     ) -> tuple[gc.Network, Sequence[gc.EpochRecord]]:
         reader = gc.readers.npz(path, order=gc.readers.Order(seed=3))
         return replace(training, data=reader).member(0, communicator)
@@ -185,8 +241,8 @@ def test_the_first_member_writes_checkpoints_and_all_go_on_from_them(tmp_path: P
     whole = Training(DENSE, ROWS, options={"minibatch": 6})
     uninterrupted = together(2, whole.member)
 
-    def part(asked: int) -> Callable[[int, gc.Communicator], gc.Network]:
-        def member(number: int, communicator: gc.Communicator) -> gc.Network:
+    def part(asked: int) -> Callable[[int, gc.comm.Communicator], gc.Network]:
+        def member(number: int, communicator: gc.comm.Communicator) -> gc.Network:
             folder = tmp_path / str(number if asked else 0)
             folder.mkdir(exist_ok=True)
             seen: list[int] = []
@@ -222,7 +278,7 @@ def test_members_that_train_something_else_are_told_what(
 ) -> None:
     training = Training(DENSE, ROWS, options={"minibatch": 8})
 
-    def member(number: int, communicator: gc.Communicator) -> str:
+    def member(number: int, communicator: gc.comm.Communicator) -> str:
         with pytest.raises(gc.GraphcError) as raised:
             replace(training, **(other if number else {})).member(number, communicator)
         return str(raised.value)
@@ -234,7 +290,7 @@ def test_sequences_are_at_least_one_for_each_member() -> None:
     """7 sequences by 3: the last minibatch has one."""
     training = Training(LOOP, STEPS, options={"minibatch": 3})
 
-    def member(number: int, communicator: gc.Communicator) -> str:
+    def member(number: int, communicator: gc.comm.Communicator) -> str:
         with pytest.raises(gc.GraphcError) as raised:
             training.member(number, communicator)
         return str(raised.value)
@@ -243,7 +299,7 @@ def test_sequences_are_at_least_one_for_each_member() -> None:
 
 
 def test_truncated_sequences_are_refused() -> None:
-    first, _ = gc.thread_members(2, PATIENCE)
+    first, _ = gc.comm.threads(2, PATIENCE)
     with pytest.raises(gc.GraphcError) as raised:
         Training(LOOP, STEPS, options={"truncate": 2}).member(0, first)
     assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]

@@ -200,7 +200,7 @@ def test_members_train_a_program_as_one_does(backend: str) -> None:
         made = [step(**{n: a[p[member]] for n, a in given.items()}) for p in cuts]
         return net, [{n: float(v) for n, v in m.items()} for m in made]
 
-    members = gc.thread_members(2, 60.0)
+    members = gc.comm.threads(2, 60.0)
     with ThreadPoolExecutor(2) as pool:
         (one, said), (other, also) = pool.map(part, range(2))
     assert equal(one, other) and said == also
@@ -215,7 +215,7 @@ def test_members_train_a_program_as_one_does(backend: str) -> None:
 
 
 def test_a_whole_training_by_members_is_that_of_one() -> None:
-    given, alone, members = data(11, 4), rows(), gc.thread_members(2, 60.0)
+    given, alone, members = data(11, 4), rows(), gc.comm.threads(2, 60.0)
     options: dict[str, Any] = {"learning_rate": 0.3, "epochs": 2, "minibatch": 5, **MEASURED}
     records = gc.train(alone, given, validation=given, **options)
 

@@ -10,7 +10,7 @@ import pytest
 import graphc as gc
 from graphc.backends.cuda import nccl
 from graphc.backends.cuda.nccl import NcclMember
-from graphc.runtime.communicator import Communicator, DeviceCommunicator
+from graphc.runtime.communicators.communicator import Communicator, DeviceCommunicator
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.support.diagnostics import BackendUnavailable, GraphcError
 
@@ -65,16 +65,16 @@ def test_a_member_is_what_the_environment_says(
 ) -> None:
     for name, value in zip(VARIABLES, ("1", "4", "10.0.0.7", "29500"), strict=True):
         monkeypatch.setenv(name, value)
-    member = gc.nccl_member()
+    member = gc.comm.nccl()
     assert isinstance(member, Communicator)
     assert isinstance(member, DeviceCommunicator)
     assert (member.rank, member.size) == (1, 4)
-    gc.nccl_member(0, 2, port=5)
+    gc.comm.nccl(0, 2, port=5)
     assert met == [(4, 1, "10.0.0.7", 29500), (2, 0, "10.0.0.7", 5)]
 
 
 def test_without_a_place_members_meet_on_this_machine(met: list[tuple[object, ...]]) -> None:
-    gc.nccl_member(0, 1)
+    gc.comm.nccl(0, 1)
     assert met == [(1, 0, "127.0.0.1", 13333)]
 
 
@@ -101,7 +101,7 @@ def test_ranks_that_cannot_be_are_refused(
     met: list[tuple[object, ...]], given: tuple[int | None, int], message: str
 ) -> None:
     with pytest.raises(GraphcError, match=message):
-        gc.nccl_member(*given)
+        gc.comm.nccl(*given)
     assert met == []
 
 
@@ -110,7 +110,7 @@ def test_a_variable_that_is_no_number_is_shown(
 ) -> None:
     monkeypatch.setenv("MASTER_PORT", "http")
     with pytest.raises(GraphcError, match="port is a number, or MASTER_PORT says one, got 'http'"):
-        gc.nccl_member(0, 1)
+        gc.comm.nccl(0, 1)
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("unhandled"), ConnectionRefusedError("nobody")])
@@ -119,7 +119,7 @@ def test_what_goes_wrong_between_members_is_reported(
 ) -> None:
     group.fails = problem
     with pytest.raises(GraphcError, match="cannot add their arrays"):
-        gc.nccl_member(0, 1)
+        gc.comm.nccl(0, 1)
     with pytest.raises(GraphcError, match="cannot add their arrays"):
         NcclMember(0, 2, group).all_reduce(np.array([1]))
 
@@ -129,7 +129,7 @@ def test_nccl_that_is_missing_is_named(
 ) -> None:
     nccl.import_module("cupy").cuda.nccl.available = False
     with pytest.raises(BackendUnavailable, match="need NVIDIA's library NCCL: pip install"):
-        gc.nccl_member(0, 1)
+        gc.comm.nccl(0, 1)
 
 
 def test_cupy_has_what_is_used_of_it() -> None:

@@ -1,0 +1,115 @@
+"""`--comm`: a command that several processes run together, started by `mpirun` or `srun`.
+
+One of them, the first, talks and writes files. Where one fails, it says why and ends all others,
+which would wait for it; what all of them fail in is said once.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+import click
+import numpy as np
+
+from graphc.cli.command import RecordOption
+from graphc.cli.terminal import Terminal
+from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, Communicator
+from graphc.runtime.communicators.mpi import MpiMember, mpi
+from graphc.support.diagnostics import fail
+
+FIRST_SPEAKS = 1.0
+"""Seconds that others leave to the first member to say what all of them fail in."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembersRequest:
+    """Who trains together, as the command line says it."""
+
+    comm: str
+    comm_order: str
+    comm_shards: int
+    comm_patience: float
+
+
+class MembersOption(RecordOption):
+    parameter, make = "members", MembersRequest
+
+
+comm_option = click.option(
+    "--comm",
+    cls=MembersOption,
+    type=click.Choice(["none", "mpi"]),
+    default="none",
+    show_default=True,
+    help="Train with the other processes that `mpirun -n 4 graphc train …` or srun has started: "
+    "each takes its part of every minibatch (docs/members.md).",
+)
+comm_order_option = click.option(
+    "--comm-order",
+    cls=MembersOption,
+    type=click.Choice(ORDERS),
+    default="any",
+    show_default=True,
+    help="Of sums over members: as MPI likes best, or fixed, with the same bits on every MPI.",
+)
+comm_shards_option = click.option(
+    "--comm-shards",
+    cls=MembersOption,
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="V",
+    help="Compute every minibatch in V parts, a power of two, added in a tree: the same bits for "
+    "any number of members up to V.  [default: a part for each member]",
+)
+comm_patience_option = click.option(
+    "--comm-patience",
+    cls=MembersOption,
+    type=click.FloatRange(min=0, min_open=True),
+    default=PATIENCE,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long members wait for one that does not come, before the job is ended.",
+)
+
+
+def is_first(member: Communicator | None) -> bool:
+    """Whether this process is the one that talks and writes."""
+    return member is None or member.rank == 0
+
+
+@contextmanager
+def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicator | None]:
+    """This process as one of those that run the command, or None if it runs alone.
+
+    Inside of it only the first one's terminal says anything. At the end all wait for each other, so
+    that the first one's files are written when any of them leaves.
+    """
+    if request.comm == "none":
+        if request.comm_shards:
+            raise fail("bad-option", "--comm-shards is for members: give --comm too")
+        yield None
+        return
+    member = mpi(request.comm_order, request.comm_patience, request.comm_shards)
+    assert isinstance(member, MpiMember)
+    stderr = terminal.stderr
+    said = terminal.stderr = stderr if member.rank == 0 else io.StringIO()
+    if member.rank > 0:
+        terminal.stdout = io.StringIO()
+    terminal.after_failure = lambda code: _end_all(member, stderr, said, code)
+    yield member
+    member.all_reduce(np.zeros(1))
+    terminal.after_failure = None
+
+
+def _end_all(member: MpiMember, stderr: TextIO, said: TextIO, code: int) -> None:
+    if isinstance(said, io.StringIO):
+        time.sleep(FIRST_SPEAKS)
+        stderr.write(f"member {member.rank} of {member.size}: {said.getvalue()}")
+    stderr.flush()
+    if member.size > 1:
+        member.abort(code)

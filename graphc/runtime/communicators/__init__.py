@@ -1,0 +1,1 @@
+"""What adds arrays over all members of a training: a protocol, and the engines behind it."""

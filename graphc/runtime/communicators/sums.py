@@ -1,0 +1,52 @@
+"""Sums over members whose bits do not depend on the engine: in one binary tree over the ranks.
+
+An engine's own sum adds in the order of its ring or tree, which another engine, or another number
+of bytes, has otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Array = np.ndarray
+
+FEW_BYTES = 4096
+"""Arrays up to this size are sent to everybody: one message is faster than two."""
+
+
+def tree_sum(arrays: Sequence[Array]) -> Array:
+    """The sum in a binary tree over neighbours: ((0 + 1) + (2 + 3)) + ((4 + 5) + 6).
+
+    With two times as many arrays, each of which is one of two summands of these, the bits are the
+    same: so 2 members add like 4.
+    """
+    level = list(arrays)
+    with np.errstate(all="ignore"):  # infinities and nan as in compiled code
+        while len(level) > 1:
+            pairs = zip(level[::2], level[1::2], strict=False)
+            level = [*(a + b for a, b in pairs), *level[len(level) & ~1 :]]
+    return level[0]
+
+
+def add_by_pieces(
+    array: Array,
+    members: int,
+    exchange: Callable[[Array], Array],
+    collect: Callable[[Array], Array],
+) -> None:
+    """Put the sum over all members into the array, each member adding one piece of it.
+
+    exchange  given (members, n), row r for member r, returns the rows that members have for this
+              one, in their order
+    collect   given (n,), returns (members, n), the arrays of all in their order
+    """
+    flat = array.reshape(-1)
+    if array.nbytes <= FEW_BYTES:
+        flat[...] = tree_sum(list(collect(flat)))
+        return
+    piece = -(-flat.size // members)
+    rows = np.zeros((members, piece), array.dtype)
+    rows.reshape(-1)[: flat.size] = flat
+    flat[...] = collect(tree_sum(list(exchange(rows)))).reshape(-1)[: flat.size]
