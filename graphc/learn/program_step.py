@@ -24,7 +24,7 @@ from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
 from graphc.passes.manager import Pass
-from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from graphc.runtime.threads import thread_count
@@ -94,6 +94,8 @@ def compile_step(
     if is_open and batch is not None:
         held, samples = held.with_bounds({samples.name: batch}), batch
     members = 1 if communicator is None else communicator.size
+    if communicator is not None and shards_of(communicator) > members:
+        raise fail("not-supported", "shards are parts of a network's minibatch, got a program")
     is_cut = communicator is not None and members > 1
     passes = step_passes(
         trained, learner, options, checked_seed(seed), members=members, only_tensors=is_cut

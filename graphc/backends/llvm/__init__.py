@@ -6,12 +6,8 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Mapping
-=======
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
->>>>>>> export
 
 from graphc.backends.base import (
     Backend,
