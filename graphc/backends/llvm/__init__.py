@@ -6,7 +6,7 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from graphc.backends.base import (
