@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import get_ident
 from unittest.mock import patch
 
 from graphc.artifacts.link import require_compiler
@@ -41,7 +42,8 @@ def kept(make: Callable[[], bytes], *decided_by: object) -> bytes:
         return file.read_bytes()
     except FileNotFoundError:
         code = make()
-    own = file.with_suffix(f".{os.getpid()}")  # nobody reads a file that is half there
+    # Nobody reads a file that is half there.
+    own = file.with_suffix(f".{os.getpid()}.{get_ident()}")
     own.write_bytes(code)
     own.replace(file)
     return code

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc import api
+from graphc.api import training
 from graphc.cli import evaluate as command
 from graphc.driver.options import CompileOptions
 from graphc.learn.evaluate import Evaluation
@@ -65,7 +65,7 @@ def test_how_products_and_sums_are_rounded_reaches_the_compilation(
         return Evaluation(1, {"CE": 0.0})
 
     monkeypatch.setattr(command, "evaluate_dataset", noted)
-    monkeypatch.setattr(api, "evaluate_dataset", noted)
+    monkeypatch.setattr(training, "evaluate_dataset", noted)
     train(tmp_path)
     assert evaluate(tmp_path, "--contraction", "off").code == 0
     gc.evaluate(gc.loads(NETWORK), {}, contraction="off")

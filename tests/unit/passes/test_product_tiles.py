@@ -55,13 +55,21 @@ def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
 
 def test_no_more_rows_of_a_share_lines_of_a_cache_than_it_has_ways() -> None:
     def rows(m: int, k: int, machine: Machine = V4, *, a_transposed: bool = False) -> int:
-        return choose_tiling(machine, replace(rows_of(m, 512, k), a_transposed=a_transposed)).rows
+        return choose_tiling(machine, replace(rows_of(m, 256, k), a_transposed=a_transposed)).rows
 
     assert [rows(128, k) for k in (1000, 1024, 1040, 512, 2048)] == [12, 8, 12, 12, 8]
     assert rows(128, 1024, replace(V4, l1=49152)) == 12
     assert rows(128, 1024, V3) == 6
     assert rows(128, 1024, a_transposed=True) == 12
     assert rows(12, 1024) == 12
+
+
+def test_tiles_that_copy_a_b_from_far_away_are_wider() -> None:
+    def shape(n: int) -> tuple[int, int]:
+        tiling = choose_tiling(V4, rows_of(128, n, 1000))
+        return tiling.rows, tiling.vectors
+
+    assert [shape(n) for n in (512, 528)] == [(12, 2), (6, 4)]  # 2.05 and 2.11 MB
 
 
 def test_a_tile_of_few_rows_has_more_vectors_unless_a_panel_would_not_stay_near() -> None:
