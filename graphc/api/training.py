@@ -64,7 +64,7 @@ def compile_training(
     precision: str = CompileOptions.precision.value,
     threads: int | None = CompileOptions.threads,
     verify: bool = CompileOptions.verify,
-    communicator: Communicator | None = None,
+    comm: Communicator | None = None,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -82,7 +82,7 @@ def compile_training(
                `seed` decides which they are
     recompute, contraction, launch  as in `compile`
     threads    as in `compile`; `step.threads` from then on
-    communicator  one of several members who train together, each calling a step of its own network
+    comm          one of several members who train together, each calling a step of its own network
                with its part of every minibatch (docs/training.md); `batch` is then of a part
 
     From here on the network holds its parameters in the step's precision. Statistics must have
@@ -104,7 +104,7 @@ def compile_training(
         threads=threads,
     )
     of_program = OfProgram(loss, output, labels, train, measure)
-    member = checked_communicator(communicator)
+    member = checked_communicator(comm)
     if isinstance(network, Program):
         from graphc.learn.program_step import compile_program_step
 
@@ -209,7 +209,7 @@ def train(
     adaptation: Adaptation | None = None,
     checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
-    communicator: Communicator | None = None,
+    comm: Communicator | None = None,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
     record of each epoch.
@@ -245,7 +245,7 @@ def train(
                   record of `control` chooses rates
     adaptation    keeps the network near another one, or near what it is now
     checkpoints   where they are written, and gone on from, bit for bit
-    communicator  one of several members who train together, each calling `train` with a network of
+    comm          one of several members who train together, each calling `train` with a network of
                   its own and the same data, of which it takes its share of every minibatch
     """
     check_source("train", data)
@@ -284,7 +284,7 @@ def train(
     )
     progress = Progress() if progress is None else progress
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    extras = Extras(validation, checkpoints, adaptation, checked_communicator(communicator))
+    extras = Extras(validation, checkpoints, adaptation, checked_communicator(comm))
     trainee = trainee_of(network, OfProgram(loss, output, labels, train, measure), time=time)
     return run_training(trainee, data, plan, options, progress, extras)
 

@@ -56,7 +56,7 @@ def nccl(
     port: int | None = None,
 ) -> Communicator:
     """This process as one of `size` members who train together, for
-    `gc.compile_training(…, backend="cuda", communicator=)`.
+    `gc.compile_training(…, backend="cuda", comm=)`.
 
     Each member is a process that sees a GPU of its own (CUDA_VISIBLE_DEVICES); it uses the first
     one that it sees. It waits here until all members have come: the one of rank 0 is found at

@@ -96,7 +96,7 @@ def train(
             backend=backend,
             precision="f64",
             threads=1,
-            communicator=members[number] if len(parts) > 1 else None,
+            comm=members[number] if len(parts) > 1 else None,
         )
         step.nominal = batch
         return net, [float(step(**data)["e"]) for data in parts[number]]
@@ -235,7 +235,7 @@ def test_what_members_cannot_share_is_refused(line: str) -> None:
     """
     first, _ = gc.comm.threads(2, PATIENCE)
     with pytest.raises(gc.GraphcError) as raised:
-        gc.compile_training(network(text), learner=gc.SGD(0.1), dropout=0.5, communicator=first)
+        gc.compile_training(network(text), learner=gc.SGD(0.1), dropout=0.5, comm=first)
     assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]
 
 
@@ -261,7 +261,7 @@ def test_members_that_add_what_does_not_fit_are_told_so() -> None:
 
 def test_a_communicator_is_required_to_be_one() -> None:
     with pytest.raises(gc.GraphcError) as raised:
-        gc.compile_training(network(LINEAR), learner=gc.SGD(0.1), communicator=4)  # type: ignore[arg-type]
+        gc.compile_training(network(LINEAR), learner=gc.SGD(0.1), comm=4)  # type: ignore[arg-type]
     assert [d.slug for d in raised.value.diagnostics] == ["argument-type"]
 
 

@@ -101,7 +101,7 @@ class Training:
             learner=learner,
             backend=self.backend,
             threads=1,
-            communicator=member,
+            comm=member,
             **options,  # type: ignore[arg-type]
         )
         return net, records

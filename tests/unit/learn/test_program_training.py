@@ -195,7 +195,7 @@ def test_members_train_a_program_as_one_does(backend: str) -> None:
 
     def part(member: int) -> tuple[gc.Program, list[Any]]:
         net = images()
-        step = gc.compile_training(net, communicator=members[member], batch=4, **options)
+        step = gc.compile_training(net, comm=members[member], batch=4, **options)
         step.nominal = 7
         made = [step(**{n: a[p[member]] for n, a in given.items()}) for p in cuts]
         return net, [{n: float(v) for n, v in m.items()} for m in made]
@@ -221,7 +221,7 @@ def test_a_whole_training_by_members_is_that_of_one() -> None:
 
     def member(number: int) -> tuple[gc.Program, Any]:
         net = rows()
-        made = gc.train(net, given, validation=given, communicator=members[number], **options)
+        made = gc.train(net, given, validation=given, comm=members[number], **options)
         return net, made
 
     with ThreadPoolExecutor(2) as pool:
