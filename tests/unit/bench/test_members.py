@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.members.__main__ import SIZES, sums
 from bench.members.member import inputs_of
+from bench.members.scale_out import Job, Network, draw, efficiency, simulated, sum_of, table
 from bench.members.ways import SUMS, WAYS, single
 from bench.workloads import workload
 
@@ -38,3 +41,24 @@ def test_members_have_data_of_their_own_that_fit_the_workload(name: str) -> None
     assert all(not np.array_equal(first[n], second[n]) for n in first)
     if name == "W6":
         assert second["words"].max() < work.spec.words
+
+
+def test_on_paper_sums_take_what_the_formula_says() -> None:
+    network = Network("slow", alpha=1e-3, beta=1e6)
+    assert sum_of(1_000_000, 2, network, adding=1e9) == pytest.approx(2e-3 + 1.0 + 0.5e-3)
+    assert sum_of(1_000_000, 5, network, adding=math.inf) == pytest.approx(6e-3 + 1.6)
+    job = Job("job", step=0.3, size=0)
+    assert efficiency(job, 0.1, overlapped=False) == pytest.approx(0.75)
+    assert efficiency(job, 0.1, overlapped=True) == 1
+    assert efficiency(job, 0.5, overlapped=True) == pytest.approx(0.5)
+
+
+def test_the_table_of_many_machines_has_a_line_a_job(tmp_path: Path) -> None:
+    rows = simulated([Job("one", 0.3, 10**6), Job("two", 0.01, 10**8)], adding=1e10)
+    heads, one, two = table(rows).splitlines()
+    assert heads.count("Gbit/s") == 4
+    assert one.split()[:3] == ["one", "300.0", "1.0"]
+    assert "100%" in one and "100%" not in two
+    pytest.importorskip("matplotlib")
+    draw(rows, tmp_path / "curves.svg")
+    assert (tmp_path / "curves.svg").read_text(encoding="utf-8").count("<path") > 10
