@@ -104,8 +104,11 @@ def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
 
 STOPPED = """
 import os, signal, numpy as np, graphc as gc
-member = gc.comm.mpi(patience=1)
-member.all_reduce(np.ones(3))
+from graphc.runtime.communicators.wire import adder
+member = gc.comm.mpi(patience=1, wire="bf16")
+rows = np.array([[1.0, 2.0], [3.0, 4.0 + 2.0**-9]], np.float32)
+adder(member, rows.reshape(-1), {0: rows.shape})()
+assert rows.tolist() == [[2, 4], [6, 8]], rows
 if member.rank == 1:
     os.kill(os.getpid(), signal.SIGSTOP)
 member.all_reduce(np.ones(3))
