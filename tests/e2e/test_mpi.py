@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,27 +104,108 @@ def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
     assert not (folder / "two.safetensors").exists()
 
 
-STOPPED = """
-import os, signal, numpy as np, graphc as gc
-from graphc.runtime.communicators.wire import adder
-member = gc.comm.mpi(patience=1, wire="bf16")
-rows = np.array([[1.0, 2.0], [3.0, 4.0 + 2.0**-9]], np.float32)
-adder(member, rows.reshape(-1), {0: rows.shape})()
-assert rows.tolist() == [[2, 4], [6, 8]], rows
-if member.rank == 1:
-    os.kill(os.getpid(), signal.SIGSTOP)
-member.all_reduce(np.ones(3))
-"""
-
-
-def test_a_stopped_member_is_named_and_the_job_ends() -> None:
+def run_script(text: str, before: Sequence[str] = (), **settings: str) -> tuple[int, str]:
+    """Exit code and stderr of two members that run a script."""
     done = subprocess.run(
-        ["mpirun", "-n", "2", sys.executable, "-c", STOPPED],
-        env={**os.environ, **SETTINGS},
+        [*before, "mpirun", "-n", "2", sys.executable, "-c", text],
+        env={**os.environ, **SETTINGS, **settings},
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode != 0
-    assert "waited 1 s for a sum: member 1 of 2 does not answer" in done.stderr
+    return done.returncode, done.stderr
+
+
+LOST = """
+import os, signal, subprocess, numpy as np, graphc as gc
+from graphc.runtime.communicators import watchdog
+watchdog.ANSWERS = 0.5
+from graphc.runtime.communicators.wire import adder
+member = gc.comm.mpi(patience=0.5, wire="bf16")
+rows = np.array([[1.0, 2.0], [3.0, 4.0 + 2.0**-9]], np.float32)
+adder(member, rows.reshape(-1), {0: rows.shape})()
+assert rows.tolist() == [[2, 4], [6, 8]], rows
+if member.rank == 1:
+    LOSE
+member.all_reduce(np.ones(3))
+"""
+
+
+def test_a_stopped_member_is_named_and_the_job_ends() -> None:
+    code, said = run_script(LOST.replace("LOSE", "os.kill(os.getpid(), signal.SIGSTOP)"))
+    assert code != 0
+    assert "member 0 waited 0.5 s for a sum: member 1 of 2 does not answer" in said
+
+
+IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c"]
+MAY_CUT = (
+    shutil.which("unshare") is not None
+    and shutil.which("ip") is not None
+    and subprocess.run([*IN_A_NAMESPACE, "ip link set lo up"], capture_output=True).returncode == 0
+)
+
+
+@pytest.mark.skipif(not MAY_CUT, reason="needs `ip`, and a network namespace to cut a link in")
+def test_a_cut_link_is_named_and_the_job_ends() -> None:
+    """Although the launcher hears of it by no message: its links are cut too."""
+    code, said = run_script(
+        LOST.replace("LOSE", "subprocess.run(['ip', 'link', 'set', 'lo', 'down'], check=True)"),
+        [*IN_A_NAMESPACE, 'ip link set lo up; "$@"', "sh"],
+        OMPI_MCA_btl="self,tcp",
+        OMPI_MCA_btl_tcp_if_include="lo",
+        OMPI_MCA_pml="ob1",
+    )
+    assert code != 0
+    one_of_them = [
+        f"member {here} waited 0.5 s for a sum: member {there} of 2 does not answer"
+        for here, there in ((0, 1), (1, 0))
+    ]
+    assert any(sentence in said for sentence in one_of_them)
+
+
+TRAINING = """
+import os, signal, numpy as np, graphc as gc
+
+def train(member, should_stop=lambda: False, **options):
+    net = gc.load("net.ndl")
+    rng = np.random.default_rng(3)
+    data = {"x": rng.random((40, 6)), "y": np.eye(3)[rng.integers(0, 3, 40)]}
+    gc.train(
+        net, data, learning_rate=0.5, momentum=0.9, epochs=3, minibatch=8, comm=member,
+        progress=gc.Progress(should_stop=should_stop), **options,
+    )
+    return net.parameters
+
+calls = []
+
+def kill():
+    calls.append(0)
+    if len(calls) == 8:  # inside of the second epoch
+        os.kill(os.getpid(), signal.SIGKILL)
+    return False
+"""
+KILLED = """
+member = gc.comm.mpi(shards=2)
+to = gc.Checkpoints("state", minutes=0)
+train(member, kill if member.rank == 1 else lambda: False, checkpoints=to)
+"""
+
+
+def test_a_killed_member_ends_the_job_and_one_goes_on_with_the_same_bits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    code, said = run_script(TRAINING + KILLED)
+    assert code != 0
+    assert "on signal 9" in said or "KILLED BY SIGNAL: 9" in said  # Open MPI, MPICH
+    training: dict[str, Any] = {}
+    exec(TRAINING, training)  # noqa: S102 # the text above
+    reached = gc.load(folder / "state").parameters["W"]
+    resumed = training["train"](
+        gc.comm.alone(shards=2), checkpoints=gc.Checkpoints("state", resume=True)
+    )
+    whole = training["train"](gc.comm.alone(shards=2))
+    for name, value in whole.items():
+        assert np.array_equal(resumed[name], value)
+    assert not np.array_equal(reached, whole["W"])

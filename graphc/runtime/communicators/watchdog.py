@@ -8,10 +8,14 @@ whether it is there.
 from __future__ import annotations
 
 import atexit
+import faulthandler
+import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -20,6 +24,8 @@ LONGEST_LOOK = 0.5
 ANSWERS = 2.0
 """Seconds in which an answer has to come."""
 ASK, ANSWER = 1, 2  # tags of messages
+SILENT = ("does not answer", "do not answer")
+BUSY = ("has not come yet", "have not come yet")  # one, or several
 
 
 @dataclass
@@ -82,16 +88,21 @@ class Watchdog:
         busy = [r for r, waits in waiting.items() if not waits]
         if rank == min(r for r, waits in waiting.items() if waits):  # one speaks for all that wait
             said = [
-                f"{_members(ranks)} of {size} {what}"
-                for ranks, what in ((silent, "does not answer"), (busy, "has not come yet"))
+                f"{members_said(ranks, size)} {words[len(ranks) > 1]}"
+                for ranks, words in ((silent, SILENT), (busy, BUSY))
                 if ranks
             ]
-            message = f"waited {self.patience:g} s for a sum: {'; '.join(said) or 'all are there'}"
+            what = f"member {rank} waited {self.patience:g} s for a sum"
+            message = f"{what}: {'; '.join(said) or 'all are there'}"
             sys.stderr.write(f"graphc: error[training]: {message}\n")
             sys.stderr.flush()
         else:
             time.sleep(ANSWERS)  # the speaker ends the job
-        self.world.Abort(1)
+        # The launcher may be where no message comes to: it sees members that leave. This ends the
+        # process although mpi4py's `Abort` keeps the interpreter.
+        with Path(os.devnull).open("w") as nowhere:
+            faulthandler.dump_traceback_later(ANSWERS, exit=True, file=nowhere)
+            self.world.Abort(1)
 
     def _asked(self) -> dict[int, bool]:
         """Of those that answer, this one too, whether they wait."""
@@ -109,8 +120,9 @@ class Watchdog:
         return found
 
 
-def _members(ranks: list[int]) -> str:
-    return f"member {', '.join(map(str, ranks))}"
+def members_said(ranks: Sequence[int], size: int) -> str:
+    """`member 1 of 4`, `members 1, 2 of 4`."""
+    return f"member{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}"
 
 
-__all__ = ["Watchdog"]
+__all__ = ["Watchdog", "members_said"]
