@@ -82,8 +82,8 @@ class GlooMember:
             raise fail("training", f"member {self.rank} has no sum: {who}") from problem
 
     def _missing(self, number: int) -> list[int]:
-        """Who does not say that this sum failed for him too; member 0 if the store is gone, which
-        is with it."""
+        """Who does not say that this sum failed there too. The store is with member 0: who does
+        not come to it misses that member, and this one itself all others."""
         found: list[list[int]] = []
 
         def ask() -> None:
@@ -96,7 +96,9 @@ class GlooMember:
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(3 * ANSWERS)  # a store that was stopped does not answer
-        return found[0] if found else [0]
+        if found:
+            return found[0]
+        return [0] if self.rank else list(range(1, self.size))
 
 
 def gloo(
