@@ -136,6 +136,7 @@ def worker(
 
 def environment(threads: int) -> dict[str, str]:
     """Threads for everyone who reads them there; nothing compiled is kept from run to run."""
+    tree = Path(__file__).parents[1]
     here = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     return {
         **here,
@@ -143,7 +144,7 @@ def environment(threads: int) -> dict[str, str]:
         "GRAPHC_CACHE": "off",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "frontends")]),
     }
 
 

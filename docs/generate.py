@@ -143,7 +143,8 @@ ARRAY_GROUPS = {
     "the operators' names": "`add subtract multiply divide matmul negative absolute abs power less "
     "less_equal greater greater_equal equal not_equal logical_and logical_or logical_not`",
     "over axes": "`sum mean max min softmax log_softmax layer_normalization "
-    "cross_correlate windows conv conv_transpose depthwise_conv maxpool top_k`",
+    "cross_correlate windows conv conv_transpose depthwise_conv "
+    "depthwise_conv_transpose maxpool top_k`",
     "at computed places": "`take take_along_axis add_along_axis`",
     "shapes": "`reshape transpose expand_dims squeeze broadcast_to concatenate stack flip pad`, "
     "indexing",

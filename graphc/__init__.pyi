@@ -149,6 +149,10 @@ def depthwise_conv(
     """Windows of each channel of images, times a kernel of its own: [.., windows..,
     channels]."""
 
+def depthwise_conv_transpose(x: Any, weights: Any, strides: Any = 1, dilations: Any = 1) -> Any:
+    """The slope of `depthwise_conv` to its images: [.., extents.., channels] of x [..,
+    windows.., channels]."""
+
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""
 

@@ -23,11 +23,13 @@ CRITERION, SCORES = "ce", "z"
 
 @dataclass(frozen=True)
 class How:
-    """`contraction`: "tf32" may round the factors of products on a GPU, "bf16" does everywhere."""
+    """`contraction`: "tf32" may round the factors of products on a GPU, "bf16" does everywhere.
+    `comm`: one of several members that train together."""
 
     backend: str
     precision: str
     contraction: Literal["fma", "tf32", "bf16"] = "fma"
+    comm: gc.comm.Communicator | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -58,6 +60,7 @@ def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) ->
         backend=how.backend,
         precision=how.precision,
         contraction=how.contraction,
+        comm=how.comm,
         **bounds,
     )
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from graphc.artifacts.header import (
+from graphc.artifacts.header import header_text
+from graphc.artifacts.interface import (
     Port,
     check_name,
     exported_symbols,
-    header_text,
     ports,
     string_literal,
     thread_symbols,

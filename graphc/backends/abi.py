@@ -14,7 +14,7 @@ and the memory that it updates behind its outputs:
     int64_t NAME_state_bytes(void)
 
 Of sequences `int64_t t, int64_t s` stand in place of n, of a program each dim that a call decides
-by its name (`artifacts/header.py`, `counts`). Other parameters are embedded. Nothing else is
+by its name (`artifacts/interface.py`, `counts`). Other parameters are embedded. Nothing else is
 visible, no memory is allocated, nothing global is written, no library is called; but where
 products are computed in the registers of AMX, which the system is asked for by `syscall` of libc.
 """

@@ -11,7 +11,7 @@ from time import perf_counter
 import click
 
 import graphc
-from graphc.artifacts.header import artifact_name, check_name
+from graphc.artifacts.interface import artifact_name, check_name
 from graphc.cli.command import Command, RecordOption
 from graphc.cli.learners import LearnerRequest, learner_options
 from graphc.cli.network import open_network

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.artifacts.header import (
+from graphc.artifacts.header import header_text
+from graphc.artifacts.interface import (
     artifact_name,
     check_name,
     exported_symbols,
-    header_text,
     state_symbols,
     thread_symbols,
 )

@@ -216,6 +216,18 @@ def depthwise_conv(
     return floats(lambda b, v, w: numeric.convolved_depthwise(b, v, w, *settings), x, weights)
 
 
+def depthwise_conv_transpose(x: Any, weights: Any, strides: Any = 1, dilations: Any = 1) -> Any:
+    """The slope of `depthwise_conv` to its images: [.., extents.., channels] of x [.., windows..,
+    channels].
+
+    weights [sizes.., channels] are those of the `depthwise_conv`, one or two sizes. What windows
+    make of each place of x is added where they overlap; extents are
+    (windows - 1) stride + (size - 1) dilation + 1.
+    """
+    settings = strides, dilations
+    return floats(lambda b, v, w: numeric.transposed_depthwise(b, v, w, *settings), x, weights)
+
+
 def maxpool(x: Any, n: int) -> Any:
     """The largest of every n neighbours along the last axis, whose size n divides."""
     return numbers(lambda b, v: numeric.pool_maximum(b, v, whole(n, "n")), x, is_ordered=True)
@@ -390,6 +402,7 @@ _OTHERS = (
         conv_transpose,
         cross_correlate,
         depthwise_conv,
+        depthwise_conv_transpose,
         divide,
         expand_dims,
         eye,

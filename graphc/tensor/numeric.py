@@ -22,7 +22,7 @@ from graphc.ir.types import (
 from graphc.ops import composites
 from graphc.ops.constant import extent, full_like
 from graphc.ops.contraction import matmul as emit_matmul
-from graphc.ops.depthwise import depthwise
+from graphc.ops.depthwise import DEPTHWISE_DATA_GRAD, DepthwiseDataGradParams, depthwise
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
 from graphc.ops.indexed import gather
@@ -326,6 +326,31 @@ def convolved_depthwise(
     apart = _numbers(dilations, "a dilation", walked)
     low, high = _around(padding, walked)
     return depthwise(b, x, w, first, steps, low, high, apart)
+
+
+def transposed_depthwise(
+    b: IRBuilder, x: Value, w: Value, strides: object, dilations: object
+) -> Value:
+    """[.., P.., C] times [S.., C], added where windows lie: [.., E.., C]."""
+    sizes = fixed_sizes(shape_of(w), "the weights of depthwise_conv_transpose")
+    walked = len(sizes) - 1
+    first = x.tensor.rank - 1 - walked
+    fits = walked in (1, 2) and first >= 0 and shape_of(x)[-1] == sizes[-1]
+    places = fixed_sizes(shape_of(x)[max(first, 0) : -1], "the images of depthwise_conv_transpose")
+    if not fits or 0 in (*sizes, *places):
+        raise TypeRuleError(
+            "depthwise_conv_transpose requires images [.., extents.., channels] and weights "
+            "[sizes.., channels] of one or two sizes, none of them 0, got "
+            f"{shape_text(shape_of(x))} and {sizes}",
+            slug="shape-mismatch",
+        )
+    steps = _numbers(strides, "a stride", walked)
+    apart = _numbers(dilations, "a dilation", walked)
+    walks = zip(places, steps, sizes[:-1], apart, strict=True)
+    extents = tuple((p - 1) * t + (s - 1) * d + 1 for p, t, s, d in walks)
+    none = (0,) * walked
+    params = DepthwiseDataGradParams(first, extents, steps, none, none, apart)
+    return b.emit_one(DEPTHWISE_DATA_GRAD, x, w, params=params)
 
 
 def _around(padding: object, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -61,7 +61,8 @@ def test_an_operation_below_the_node_level_can_be_evaluated(op: OpDef) -> None:
 
 
 def test_every_word_of_the_vocabulary_is_a_numpy_call() -> None:
-    from graphc.backends.numpy.scalars import HELPERS, UFUNCS
+    from graphc.backends.numpy.helpers import HELPERS
+    from graphc.backends.numpy.scalars import UFUNCS
 
     assert [w for w in WORDS if w not in {*UFUNCS, *HELPERS, "cast", "literal"}] == []
 

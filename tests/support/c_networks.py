@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from graphc.artifacts.header import header_text, ports, run_prototype, string_literal
+from graphc.artifacts.header import header_text
+from graphc.artifacts.interface import ports, run_prototype, string_literal
 from graphc.artifacts.link import require_compiler
 from graphc.artifacts.program import build_program, program_sources
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature, info_json

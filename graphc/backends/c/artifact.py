@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from graphc.artifacts.header import (
+from graphc.artifacts.documentation import documentation
+from graphc.artifacts.interface import (
     C_TYPES,
     comment_text,
     counts,
-    documentation,
     misfits,
     number_names,
     ports,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
-from graphc.artifacts.header import comment_text
+from graphc.artifacts.interface import comment_text
 from graphc.backends.c.lines import (
     ANY,
     PRODUCT,

@@ -12,10 +12,10 @@ from importlib.resources import files
 
 import numpy as np
 
-from graphc.artifacts.header import (
+from graphc.artifacts.documentation import documentation
+from graphc.artifacts.interface import (
     comment_text,
     counts,
-    documentation,
     misfits,
     ports,
     run_prototype,

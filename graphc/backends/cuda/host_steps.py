@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.artifacts.header import comment_text
+from graphc.artifacts.interface import comment_text
 from graphc.backends.cuda.kernel import size_text, tiles_text
 from graphc.backends.cuda.listing import turn_name
 from graphc.backends.cuda.program import Program

@@ -16,10 +16,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from graphc.backends.numpy.helpers import HELPERS
 from graphc.backends.numpy.kernel_text import Buffer, KernelText, shape_text
 from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
-from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.backends.numpy.update_rows import UpdateText
 from graphc.backends.walk import Walker

@@ -12,8 +12,8 @@ from itertools import starmap
 
 from graphc.backends.base import EmitRequest
 from graphc.backends.numpy.emit import RESERVED, Emitted, emit_function
+from graphc.backends.numpy.helpers import HELPERS
 from graphc.backends.numpy.names import Names
-from graphc.backends.numpy.scalars import HELPERS
 from graphc.backends.numpy.text import decode_text
 from graphc.ir.core import Function
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Result, Signature

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graphc.artifacts.header import artifact_name, comment_text, header_text, ports, string_literal
+from graphc.artifacts.header import header_text
+from graphc.artifacts.interface import artifact_name, comment_text, ports, string_literal
 from graphc.runtime.signature import Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import GraphcError
 from tests.support.c_networks import Tool, Workshop, affine

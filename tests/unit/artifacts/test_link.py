@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from graphc.artifacts.header import exported_symbols, header_text
+from graphc.artifacts.header import header_text
+from graphc.artifacts.interface import exported_symbols
 from graphc.artifacts.link import (
     Compiler,
     find_compiler,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.artifacts.header import exported_symbols
+from graphc.artifacts.interface import exported_symbols
 from graphc.artifacts.program import program_sources
 from graphc.runtime.signature import Argument, Dimension, Result, Signature
 from graphc.support.diagnostics import GraphcError

@@ -508,6 +508,11 @@ def test_depthwise_and_transposed_convolutions(backend: str) -> None:
         images[:, 2 * p + i, 3 * q + j] += places[:, p, q] @ kernel[i, j].T
     made = gc.function(lambda x, w: gc.conv_transpose(x, w, (2, 3)), backend=backend)
     agree(made(places, kernel), images, "conv_transpose")
+    images = np.zeros((2, 9, 9, 3))
+    for p, q, i, j in np.ndindex(3, 4, 3, 2):
+        images[:, 2 * p + 2 * i, 2 * q + 2 * j] += places[:, p, q] * w[i, j]
+    made = gc.function(lambda x, w: gc.depthwise_conv_transpose(x, w, 2, 2), backend=backend)
+    agree(made(places, w), images, "depthwise_conv_transpose")
     for wrong, said in (
         (
             lambda: gc.depthwise_conv(x, w[:, :, :2]),
@@ -518,6 +523,10 @@ def test_depthwise_and_transposed_convolutions(backend: str) -> None:
         (
             lambda: gc.depthwise_conv(x, w, dilations=4),
             r"windows that fit into \[7, 6\], got \[9, 5\]",
+        ),
+        (
+            lambda: gc.depthwise_conv_transpose(x, kernel),
+            "depthwise_conv_transpose requires images",
         ),
         (lambda: gc.conv_transpose(x, kernel[..., :2]), "conv_transpose requires images"),
         (lambda: gc.conv_transpose(x[:, :0], kernel), "requires extents of at least 1, got"),
@@ -535,7 +544,7 @@ def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
     elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
-    elsewhere |= {"depthwise_conv", "conv_transpose"}
+    elsewhere |= {"depthwise_conv", "conv_transpose", "depthwise_conv_transpose"}
     elsewhere |= {"take", "take_along_axis", "add_along_axis", "random_uniform"}
     tested = {
         *UNARY,

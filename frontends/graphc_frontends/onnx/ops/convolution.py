@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 import graphc as gc
@@ -69,28 +70,68 @@ def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
 
 
 def _by_phases(images: Any, kernel: Any, walk: Walk) -> Any:
-    """With gaps in the windows: what is a multiple of the dilations apart are images of their own,
-    whose windows have none. Elements move once there and once back."""
-    samples, *dims, channels = shape_of(images)
-    extents = fixed(dims, "a convolution")
-    count, apart = len(walk.sizes), walk.dilations
-    places = [e - k + 1 for e, k in zip(extents, walk.spans, strict=True)]
+    """With gaps in the windows: places a multiple of the dilation apart are images of their own,
+    whose windows have none.
+
+    What stride and dilation have in common only skips elements. Then window a * q + r, of stride s
+    and dilation a, reads from element s * r on every a-th: it is window q of phase r, with the same
+    stride and no dilation.
+    """
+    count, axes = len(walk.sizes), range(1, 1 + len(walk.sizes))
+    extents = fixed(shape_of(images)[1:-1], "a convolution")
+    zeros = (0,) * count  # they are there already
+    places = replace(walk, before=zeros, after=zeros).places([int(e) for e in extents])
     if min(places) < 1:
         message = f"requires windows of {[*walk.spans]} inside of {[*extents]} with what is around"
         raise mistake("shape-mismatch", message)
-    cells = [-(-e // d) for e, d in zip(extents, apart, strict=True)]
-    rest = [n * d - e for n, d, e in zip(cells, apart, extents, strict=True)]
-    images = gc.pad(images, [(0, 0), *((0, n) for n in rest), (0, 0)])
-    halves = [n for pair in zip(cells, apart, strict=True) for n in pair]
-    images = gc.reshape(images, (samples, *halves, channels))
+    common = [*map(gcd, walk.strides, walk.dilations)]
+    steps = [s // g for s, g in zip(walk.strides, common, strict=True)]
+    apart = [d // g for d, g in zip(walk.dilations, common, strict=True)]
+    if max(common) > 1:
+        images = images[(slice(None), *(slice(None, None, g) for g in common))]
+    for axis in reversed(axes):
+        i = axis - 1
+        cells = steps[i] * (-(-places[i] // apart[i]) - 1) + walk.sizes[i]
+        images = _phases(images, axis, cells, steps[i], apart[i])
     phases, inner = [*range(2, 2 * count + 1, 2)], [*range(1, 2 * count, 2)]
-    made = gc.conv(gc.transpose(images, (0, *phases, *inner, 2 * count + 1)), kernel)
-    wide = [n - s + 1 for n, s in zip(cells, walk.sizes, strict=True)]
+    images = gc.transpose(images, (0, *phases, *inner, 2 * count + 1))
+    return _interleaved(gc.conv(images, kernel, steps))[
+        (slice(None), *(slice(0, p) for p in places))
+    ]
+
+
+def _phases(images: Any, axis: int, cells: int, step: int, apart: int) -> Any:
+    """Of one axis two, [cells, phases]: phase r begins at element `step * r`, and has every
+    `apart`-th; zeros behind the end."""
+    lead, sizes = (slice(None),) * axis, shape_of(images)
+    length = step * (apart - 1) + apart * (cells - 1) + 1
+    extent = int(fixed([sizes[axis]], "a convolution")[0])
+    if extent > length:
+        images = images[(*lead, slice(0, length))]
+    elif extent < length:
+        images = _behind(images, axis, length - extent)
+    if step == 1:
+        return gc.reshape(images, (*sizes[:axis], cells, apart, *sizes[axis + 1 :]))
+    firsts = [step * r for r in range(apart)]
+    parts = [images[(*lead, slice(f, f + apart * (cells - 1) + 1, apart))] for f in firsts]
+    return gc.concatenate([gc.expand_dims(part, axis + 1) for part in parts], axis + 1)
+
+
+def _interleaved(made: Any) -> Any:
+    """[samples, phases.., places.., features] of phases as images with all places."""
+    count = (rank_of(made) - 2) // 2
     back = [i for axis in range(1, 1 + count) for i in (axis + count, axis)]
     made = gc.transpose(made, (0, *back, 1 + 2 * count))
-    sizes = [n * d for n, d in zip(wide, apart, strict=True)]
-    made = gc.reshape(made, (samples, *sizes, shape_of(kernel)[-1]))
-    return made[(slice(None), *(slice(0, p) for p in places))]
+    samples, *halves, features = shape_of(made)
+    sizes = [a * b for a, b in zip(halves[::2], halves[1::2], strict=True)]
+    return gc.reshape(made, (samples, *sizes, features))
+
+
+def _behind(images: Any, axis: int, after: int, before: int = 0) -> Any:
+    """Images with so many zeros at the ends of an axis."""
+    edges = [(0, 0)] * rank_of(images)
+    edges[axis] = (before, after)
+    return gc.pad(images, edges)
 
 
 def _repeated(images: Any, times: int) -> Any:
@@ -108,7 +149,7 @@ def _of_group(images: Any, w: Any, walk: Walk) -> Any:
     kernel = gc.transpose(w, order)
     if max(walk.dilations) == 1:
         return gc.conv(images, kernel, walk.strides)
-    if max(walk.strides) == 1 and all(isinstance(e, int) for e in shape_of(images)[1:-1]):
+    if all(isinstance(e, int) for e in shape_of(images)[1:-1]):
         return _by_phases(images, kernel, walk)
     seen = windows(images, walk)
     count = len(walk.sizes)
@@ -188,10 +229,12 @@ def conv_transpose(
         more = [max(m, w - n) for m, w, n in zip(more, wanted, full, strict=True)]
     low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
     images = channels_last(x)
-    if max(apart) == 1 and fixed(shape_of(w), "weights")[0] != group:
-        made = _added_windows(images, w, steps, more, group)
+    if fixed(shape_of(w), "weights")[0] == group:
+        made = _each_channel(images, w, steps, apart)
     else:
-        made = _of_spread(images, w, Walk(tuple(sizes), *_inside(steps, apart)), more, group)
+        made = _added_windows(images, w, steps, apart, group)
+    if max(more) > 0:
+        made = gc.pad(made, [(0, 0), *((0, max(m, 0)) for m in more), (0, 0)])
     left = [n + m - a - b for a, b, n, m in zip(low, high, full, more, strict=True)]
     if min(left) < 1:
         raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
@@ -201,38 +244,96 @@ def conv_transpose(
     return channels_first(made if bias is None else made + bias)
 
 
-def _inside(steps: Sequence[int], apart: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Strides, dilations and no padding of a walk."""
-    zeros = (0,) * len(steps)
-    return tuple(steps), tuple(apart), zeros, zeros
-
-
 def _added_windows(
-    images: Any, w: Any, steps: Sequence[int], more: Sequence[int], group: int
+    images: Any, w: Any, steps: Sequence[int], apart: Sequence[int], group: int
 ) -> Any:
     """What each place gives to its window, added; nothing is spread or turned round."""
     inputs = int(fixed(shape_of(w), "weights")[0]) // group
     order = (*range(2, rank_of(w)), 1, 0)
     parts = [
-        gc.conv_transpose(
+        _added_phases(
             images[..., g * inputs : (g + 1) * inputs],
             gc.transpose(w[g * inputs : (g + 1) * inputs], order),
             steps,
+            apart,
         )
         for g in range(group)
     ]
-    made = parts[0] if group == 1 else gc.concatenate(parts, -1)
-    if max(more) > 0:
-        made = gc.pad(made, [(0, 0), *((0, max(m, 0)) for m in more), (0, 0)])
+    return parts[0] if group == 1 else gc.concatenate(parts, -1)
+
+
+def _added_phases(images: Any, kernel: Any, steps: Sequence[int], apart: Sequence[int]) -> Any:
+    """The same with gaps in the windows: `_by_phases` the other way round."""
+    if max(apart) == 1:
+        return gc.conv_transpose(images, kernel, steps)
+    count = len(steps)
+    extents = [int(e) for e in fixed(shape_of(images)[1:-1], "a transposed convolution")]
+    common = [*map(gcd, steps, apart)]
+    steps = [s // g for s, g in zip(steps, common, strict=True)]
+    apart = [d // g for d, g in zip(apart, common, strict=True)]
+    for axis in range(count, 0, -1):
+        images = _phases(images, axis, -(-extents[axis - 1] // apart[axis - 1]), 1, apart[axis - 1])
+    phases, inner = [*range(2, 2 * count + 1, 2)], [*range(1, 2 * count, 2)]
+    images = gc.transpose(images, (0, *phases, *inner, 2 * count + 1))
+    made = (
+        _with_all_edges(images, kernel)
+        if max(steps) == 1
+        else gc.conv_transpose(images, kernel, steps)
+    )
+    for axis in range(1, 1 + count):
+        made = _shifted(made, axis, axis + count, steps[axis - 1])
+    spans = [(k - 1) * d + 1 for k, d in zip(shape_of(kernel)[:count], apart, strict=True)]
+    full = [(e - 1) * s + k for e, s, k in zip(extents, steps, spans, strict=True)]
+    made = _interleaved(made)[(slice(None), *(slice(0, n) for n in full))]
+    return _spread(made, common)
+
+
+def _with_all_edges(images: Any, kernel: Any) -> Any:
+    """`gc.conv_transpose` with strides of 1, as the faster convolution with the kernel turned
+    round."""
+    sizes = fixed(shape_of(kernel)[:-2], "weights")
+    count = len(sizes)
+    none = [(0, 0)] * (rank_of(images) - 1 - count)
+    edges = [*none, *((int(n) - 1, int(n) - 1) for n in sizes), (0, 0)]
+    turned = gc.flip(gc.transpose(kernel, (*range(count), count + 1, count)), tuple(range(count)))
+    return gc.conv(gc.pad(images, edges), turned)
+
+
+def _shifted(made: Any, phases: int, places: int, step: int) -> Any:
+    """Phase r, which begins at element `step * r`, at its place among the phases, and behind so
+    many whole steps of all of them."""
+    count = int(fixed([shape_of(made)[phases]], "phases")[0])
+    if step == 1:
+        return made
+    most, lead = step * (count - 1) // count, (slice(None),) * phases
+    parts: dict[int, Any] = {}
+    for r in range(count):
+        whole, place = divmod(step * r, count)
+        parts[place] = _behind(made[(*lead, slice(r, r + 1))], places, most - whole, whole)
+    return gc.concatenate([parts[place] for place in range(count)], phases)
+
+
+def _each_channel(images: Any, w: Any, steps: Sequence[int], apart: Sequence[int]) -> Any:
+    """Of groups of one channel, w [channels, features of a channel, sizes…]: the slope of a
+    depthwise convolution; over a third axis a sum of those, spread along it."""
+    channels, times, *sizes = (int(n) for n in fixed(shape_of(w), "weights"))
+    order = (*range(2, rank_of(w)), 0, 1)
+    kernel = gc.reshape(gc.transpose(w, order), (*sizes, channels * times))
+    return _each_plane(_repeated(images, times), kernel, steps, apart)
+
+
+def _each_plane(images: Any, kernel: Any, steps: Sequence[int], apart: Sequence[int]) -> Any:
+    if len(steps) <= 2:
+        return gc.depthwise_conv_transpose(images, kernel, steps, apart)
+    axis = rank_of(images) - 1 - len(steps)
+    last = int(fixed(shape_of(kernel)[:1], "weights")[0]) - 1
+    made: Any = None
+    for i in range(last + 1):
+        some = _each_plane(images, kernel[i], steps[1:], apart[1:])
+        some = _spread(some, [*(1,) * (axis - 1), steps[0]])
+        some = _behind(some, axis, (last - i) * apart[0], i * apart[0])
+        made = some if made is None else made + some
     return made
-
-
-def _of_spread(images: Any, w: Any, walk: Walk, more: Sequence[int], group: int) -> Any:
-    """A convolution of images with zeros between their elements."""
-    count = len(walk.sizes)
-    sides = [(k - 1, k - 1 + max(m, 0)) for k, m in zip(walk.spans, more, strict=True)]
-    spread = gc.pad(_spread(images, walk.strides), [(0, 0), *sides, (0, 0)])
-    return _convolved(spread, _turned(w, group), replace(walk, strides=(1,) * count), group)
 
 
 def _cut(
@@ -274,13 +375,3 @@ def _spread(images: Any, steps: Sequence[int]) -> Any:
             flat = gc.reshape(gc.pad(apart, zeros), (*sizes[:axis], n * step, *sizes[axis + 1 :]))
             images = flat[(slice(None),) * axis + (slice(0, (n - 1) * step + 1),)]
     return images
-
-
-def _turned(w: Any, group: int) -> Any:
-    """[features, channels of a group, sizes…], with the windows turned round."""
-    channels, each, *sizes = fixed(shape_of(w), "weights")
-    count = len(sizes)
-    apart = gc.reshape(w, (group, channels // group, each, *sizes))
-    order = (0, 2, 1, *range(3, 3 + count))
-    turned = gc.flip(gc.transpose(apart, order), tuple(range(3, 3 + count)))
-    return gc.reshape(turned, (group * each, channels // group, *sizes))

@@ -75,6 +75,26 @@ NETWORKS: dict[str, Any] = {
         [NODE("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1], group=4)],
         {"w": weights(4, 1, 4, 4)},
     ),
+    "dilations and strides without a common factor": (
+        [NODE("Conv", ["x", "w"], ["y"], dilations=[2, 3], strides=[3, 2], pads=[3, 3, 2, 4])],
+        {"w": weights(3, 4, 3, 3)},
+    ),
+    "dilations and strides with one": (
+        [NODE("Conv", ["x", "w"], ["y"], dilations=[2, 2], strides=[2, 4], pads=[1, 2, 2, 1])],
+        {"w": weights(3, 4, 3, 2)},
+    ),
+    "transposed with dilations and strides": (
+        [
+            NODE(
+                *("ConvTranspose", ["x", "w"], ["y"]),
+                strides=[3, 4],
+                dilations=[2, 6],
+                pads=[0, 1, 2, 0],
+                output_padding=[1, 2],
+            )
+        ],
+        {"w": weights(4, 3, 2, 3)},
+    ),
     "pools": (
         [
             NODE("MaxPool", ["x"], ["m"], kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]),
