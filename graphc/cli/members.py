@@ -1,4 +1,5 @@
-"""`--comm`: a command that several processes run together, started by `mpirun` or `srun`.
+"""`--comm`: a command that several processes run together, started by `mpirun`, `srun`
+or `torchrun`.
 
 One of them, the first, talks and writes files. Where one fails, it says why and ends all others,
 which would wait for it; what all of them fail in is said once.
@@ -7,6 +8,7 @@ which would wait for it; what all of them fail in is said once.
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ import numpy as np
 from graphc.cli.command import RecordOption
 from graphc.cli.terminal import Terminal
 from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, WIRES, Communicator
+from graphc.runtime.communicators.gloo import gloo
 from graphc.runtime.communicators.mpi import MpiMember, mpi
 from graphc.support.diagnostics import fail
 
@@ -44,11 +47,11 @@ class MembersOption(RecordOption):
 comm_option = click.option(
     "--comm",
     cls=MembersOption,
-    type=click.Choice(["none", "mpi"]),
+    type=click.Choice(["none", "mpi", "gloo"]),
     default="none",
     show_default=True,
-    help="Train with the other processes that `mpirun -n 4 graphc train …` or srun has started: "
-    "each takes its part of every minibatch (docs/members.md).",
+    help="Share the work with the other processes that `mpirun -n 4 graphc …` or srun has started "
+    "(mpi), or torchrun (gloo): docs/members.md.",
 )
 comm_order_option = click.option(
     "--comm-order",
@@ -56,7 +59,7 @@ comm_order_option = click.option(
     type=click.Choice(ORDERS),
     default="any",
     show_default=True,
-    help="Of sums over members: as MPI likes best, or fixed, with the same bits on every MPI.",
+    help="Of sums over members: as the engine likes best, or fixed, the same bits on every engine.",
 )
 comm_shards_option = click.option(
     "--comm-shards",
@@ -106,8 +109,7 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
             raise fail("bad-option", "--comm-wire is for members: give --comm too")
         yield None
         return
-    member = mpi(request.comm_order, request.comm_patience, request.comm_shards, request.comm_wire)
-    assert isinstance(member, MpiMember)
+    member = _member(request)
     stderr = terminal.stderr
     said = terminal.stderr = stderr if member.rank == 0 else io.StringIO()
     if member.rank > 0:
@@ -118,10 +120,18 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
     terminal.after_failure = None
 
 
-def _end_all(member: MpiMember, stderr: TextIO, said: TextIO, code: int) -> None:
+def _member(request: MembersRequest) -> Communicator:
+    order, patience, shards = request.comm_order, request.comm_patience, request.comm_shards
+    if request.comm == "mpi":
+        return mpi(order, patience, shards, request.comm_wire)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # who is gone is said by us, in one line
+    return gloo(order=order, patience=patience, shards=shards, wire=request.comm_wire)
+
+
+def _end_all(member: Communicator, stderr: TextIO, said: TextIO, code: int) -> None:
     if isinstance(said, io.StringIO):
         time.sleep(FIRST_SPEAKS)
         stderr.write(f"member {member.rank} of {member.size}: {said.getvalue()}")
     stderr.flush()
-    if member.size > 1:
-        member.abort(code)
+    if isinstance(member, MpiMember) and member.size > 1:
+        member.abort(code)  # those of gloo see that it is gone
