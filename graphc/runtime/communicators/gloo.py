@@ -32,7 +32,7 @@ from graphc.runtime.communicators.communicator import (
     checked_wire,
 )
 from graphc.runtime.communicators.rendezvous import Rendezvous, rendezvous
-from graphc.runtime.communicators.sums import add_by_pieces
+from graphc.runtime.communicators.sums import Room, add_by_pieces
 from graphc.runtime.communicators.watchdog import members_said
 from graphc.support.diagnostics import fail
 
@@ -56,6 +56,9 @@ class GlooMember:
     group: Any
     store: Any
     _sums: Iterator[int] = field(default_factory=count, repr=False)
+    _rows: Room = field(default_factory=Room, repr=False)
+    _exchanged: Room = field(default_factory=Room, repr=False)
+    _collected: Room = field(default_factory=Room, repr=False)
 
     def all_reduce(self, array: Array) -> None:
         """See `Communicator`. GraphcError `training` names who is missing."""
@@ -63,7 +66,7 @@ class GlooMember:
             if self.order == "any":
                 self.group.allreduce([_tensor(array)]).wait()
             else:
-                add_by_pieces(array, self.size, self._exchange, self._collect)
+                add_by_pieces(array, self.size, self._exchange, self._collect, self._rows)
 
     def exchange(self, rows: Array) -> Array:
         """See `PieceCommunicator`; as bytes, since gloo knows few types."""
@@ -76,12 +79,12 @@ class GlooMember:
             return self._collect(piece.view(np.uint8)).view(piece.dtype)
 
     def _exchange(self, rows: Array) -> Array:
-        found = np.empty_like(rows)
+        found = self._exchanged.of(rows.shape, rows.dtype)
         self.group.alltoall_base(_tensor(found), _tensor(rows), [], []).wait()
         return found
 
     def _collect(self, piece: Array) -> Array:
-        found = np.empty((self.size, *piece.shape), piece.dtype)
+        found = self._collected.of((self.size, *piece.shape), piece.dtype)
         self.group.allgather([list(_tensor(found))], [_tensor(piece)]).wait()
         return found
 
