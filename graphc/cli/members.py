@@ -121,11 +121,12 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
 
 
 def _member(request: MembersRequest) -> Communicator:
-    order, patience, shards = request.comm_order, request.comm_patience, request.comm_shards
+    order, patience = request.comm_order, request.comm_patience
+    shards, wire = request.comm_shards, request.comm_wire
     if request.comm == "mpi":
-        return mpi(order, patience, shards, request.comm_wire)
+        return mpi(order, patience, shards, wire)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # who is gone is said by us, in one line
-    return gloo(order=order, patience=patience, shards=shards, wire=request.comm_wire)
+    return gloo(order=order, patience=patience, shards=shards, wire=wire)
 
 
 def _end_all(member: Communicator, stderr: TextIO, said: TextIO, code: int) -> None:

@@ -120,8 +120,8 @@ def run_script(text: str, before: Sequence[str] = (), **settings: str) -> tuple[
 LOST = """
 import os, signal, subprocess, numpy as np, graphc as gc
 from graphc.runtime.communicators import watchdog
-watchdog.ANSWERS = 0.5
 from graphc.runtime.communicators.wire import adder
+watchdog.ANSWERS = 0.5
 member = gc.comm.mpi(patience=0.5, wire="bf16")
 rows = np.array([[1.0, 2.0], [3.0, 4.0 + 2.0**-9]], np.float32)
 adder(member, rows.reshape(-1), {0: rows.shape})()

@@ -222,3 +222,19 @@ if os.environ["KILLS"] == "1" and os.environ["RANK"] == "1" and not Path("killed
     threading.Thread(target=kill, daemon=True).start()
 console()
 """
+
+
+@pytest.mark.parametrize("wire", ["bf16", "1bit"])
+def test_gradients_travel_in_fewer_bits_as_between_threads(wire: str) -> None:
+    rows = [np.random.default_rng(r).standard_normal((7, 90)).astype("f4") for r in range(3)]
+
+    def added(member: Communicator) -> np.ndarray:
+        array = rows[member.rank].copy().reshape(-1)
+        adder(member, array, {0: rows[0].shape})()
+        return array
+
+    found = by_threads(3, added, wire=wire)
+    with ThreadPoolExecutor(3) as pool:
+        expected = list(pool.map(added, gc.comm.threads(3, PATIENCE, wire=wire)))
+    for mine, its in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, its)
