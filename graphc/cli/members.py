@@ -1,4 +1,5 @@
-"""`--comm`: a command that several processes run together, started by `mpirun` or `srun`.
+"""`--comm`: a command that several processes run together, started by `mpirun`, `srun`
+or `torchrun`.
 
 One of them, the first, talks and writes files. Where one fails, it says why and ends all others,
 which would wait for it; what all of them fail in is said once.
@@ -7,6 +8,7 @@ which would wait for it; what all of them fail in is said once.
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,7 +20,8 @@ import numpy as np
 
 from graphc.cli.command import RecordOption
 from graphc.cli.terminal import Terminal
-from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, Communicator
+from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, WIRES, Communicator
+from graphc.runtime.communicators.gloo import gloo
 from graphc.runtime.communicators.mpi import MpiMember, mpi
 from graphc.support.diagnostics import fail
 
@@ -33,6 +36,7 @@ class MembersRequest:
     comm: str
     comm_order: str
     comm_shards: int
+    comm_wire: str
     comm_patience: float
 
 
@@ -43,11 +47,11 @@ class MembersOption(RecordOption):
 comm_option = click.option(
     "--comm",
     cls=MembersOption,
-    type=click.Choice(["none", "mpi"]),
+    type=click.Choice(["none", "mpi", "gloo"]),
     default="none",
     show_default=True,
-    help="Train with the other processes that `mpirun -n 4 graphc train …` or srun has started: "
-    "each takes its part of every minibatch (docs/members.md).",
+    help="Share the work with the other processes that `mpirun -n 4 graphc …` or srun has started "
+    "(mpi), or torchrun (gloo): docs/members.md.",
 )
 comm_order_option = click.option(
     "--comm-order",
@@ -55,7 +59,7 @@ comm_order_option = click.option(
     type=click.Choice(ORDERS),
     default="any",
     show_default=True,
-    help="Of sums over members: as MPI likes best, or fixed, with the same bits on every MPI.",
+    help="Of sums over members: as the engine likes best, or fixed, the same bits on every engine.",
 )
 comm_shards_option = click.option(
     "--comm-shards",
@@ -65,6 +69,15 @@ comm_shards_option = click.option(
     metavar="V",
     help="Compute every minibatch in V parts, a power of two, added in a tree: the same bits for "
     "any number of members up to V.  [default: a part for each member]",
+)
+comm_wire_option = click.option(
+    "--comm-wire",
+    cls=MembersOption,
+    type=click.Choice(WIRES),
+    default="full",
+    show_default=True,
+    help="What gradients travel as: as they are, rounded to bf16, or as one bit a number, of which "
+    "the rest is added to the next ones. For slow networks (docs/members.md).",
 )
 comm_patience_option = click.option(
     "--comm-patience",
@@ -92,10 +105,11 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
     if request.comm == "none":
         if request.comm_shards:
             raise fail("bad-option", "--comm-shards is for members: give --comm too")
+        if request.comm_wire != "full":
+            raise fail("bad-option", "--comm-wire is for members: give --comm too")
         yield None
         return
-    member = mpi(request.comm_order, request.comm_patience, request.comm_shards)
-    assert isinstance(member, MpiMember)
+    member = _member(request)
     stderr = terminal.stderr
     said = terminal.stderr = stderr if member.rank == 0 else io.StringIO()
     if member.rank > 0:
@@ -106,10 +120,19 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
     terminal.after_failure = None
 
 
-def _end_all(member: MpiMember, stderr: TextIO, said: TextIO, code: int) -> None:
+def _member(request: MembersRequest) -> Communicator:
+    order, patience = request.comm_order, request.comm_patience
+    shards, wire = request.comm_shards, request.comm_wire
+    if request.comm == "mpi":
+        return mpi(order, patience, shards, wire)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # who is gone is said by us, in one line
+    return gloo(order=order, patience=patience, shards=shards, wire=wire)
+
+
+def _end_all(member: Communicator, stderr: TextIO, said: TextIO, code: int) -> None:
     if isinstance(said, io.StringIO):
         time.sleep(FIRST_SPEAKS)
         stderr.write(f"member {member.rank} of {member.size}: {said.getvalue()}")
     stderr.flush()
-    if member.size > 1:
-        member.abort(code)
+    if isinstance(member, MpiMember) and member.size > 1:
+        member.abort(code)  # those of gloo see that it is gone

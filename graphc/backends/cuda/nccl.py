@@ -5,7 +5,6 @@ CuPy's `cupyx.distributed` meets the other processes and calls NCCL.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +15,13 @@ import numpy as np
 
 from graphc.backends.cuda.cupy_device import first_device
 from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.rendezvous import rendezvous
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.support.diagnostics import BackendUnavailable, Severity, fail, make
 
 Array = np.ndarray
 
-HOST, PORT = "127.0.0.1", 13333
+PORT = 13333
 PACKAGE = "pip install 'nvidia-nccl-cu13' (of drivers below 580 'nvidia-nccl-cu12') brings it"
 
 
@@ -68,32 +68,15 @@ def nccl(
     Raises GraphcError `bad-value` for a rank or size that cannot be, `backend` without a GPU or
     NCCL, `training` where members do not find each other.
     """
-    rank, size = _number(rank, "rank", "RANK"), _number(size, "size", "WORLD_SIZE")
-    if size < 1 or not 0 <= rank < size:
-        raise fail("bad-value", f"a rank is from 0 to size - 1, got rank {rank} of size {size}")
+    met = rendezvous(rank, size, host, port, PORT)
     first_device()
     distributed = import_module("cupyx.distributed")
     if not import_module("cupy").cuda.nccl.available:
         message = f"members with GPUs need NVIDIA's library NCCL: {PACKAGE}"
         raise BackendUnavailable([make(Severity.ERROR, "backend", message, None, "", ())])
-    where = host or os.environ.get("MASTER_ADDR", HOST)
-    at = _number(port, "port", "MASTER_PORT", PORT)
     with _reported():
-        return NcclMember(
-            rank, size, distributed.init_process_group(size, rank, host=where, port=at)
-        )
-
-
-def _number(given: int | None, what: str, variable: str, otherwise: int | None = None) -> int:
-    """As given, else what the environment says."""
-    if given is not None:
-        return given
-    said = os.environ.get(variable)
-    if said is None and otherwise is not None:
-        return otherwise
-    if said is None or not said.strip().isdecimal():
-        raise fail("bad-value", f"{what} is a number, or {variable} says one, got {said!r}")
-    return int(said)
+        group = distributed.init_process_group(met.size, met.rank, host=met.host, port=met.port)
+        return NcclMember(met.rank, met.size, group)
 
 
 @contextmanager

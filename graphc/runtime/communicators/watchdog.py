@@ -87,13 +87,9 @@ class Watchdog:
         silent = [r for r in range(size) if r not in waiting]
         busy = [r for r, waits in waiting.items() if not waits]
         if rank == min(r for r, waits in waiting.items() if waits):  # one speaks for all that wait
-            said = [
-                f"{members_said(ranks, size)} {words[len(ranks) > 1]}"
-                for ranks, words in ((silent, SILENT), (busy, BUSY))
-                if ranks
-            ]
+            said = [members_said(ranks, size, w) for ranks, w in ((silent, SILENT), (busy, BUSY))]
             what = f"member {rank} waited {self.patience:g} s for a sum"
-            message = f"{what}: {'; '.join(said) or 'all are there'}"
+            message = f"{what}: {'; '.join(filter(None, said)) or 'all are there'}"
             sys.stderr.write(f"graphc: error[training]: {message}\n")
             sys.stderr.flush()
         else:
@@ -120,9 +116,15 @@ class Watchdog:
         return found
 
 
-def members_said(ranks: Sequence[int], size: int) -> str:
-    """`member 1 of 4`, `members 1, 2 of 4`."""
-    return f"member{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}"
+def members_said(ranks: Sequence[int], size: int, words: tuple[str, str] = SILENT) -> str:
+    """`member 1 of 4 does not answer`, `members 1, 2 of 4 do not answer`; '' for none of them.
+
+    words  what is said of one, and of several
+    """
+    if not ranks:
+        return ""
+    is_several = len(ranks) > 1
+    return f"member{'s' * is_several} {', '.join(map(str, ranks))} of {size} {words[is_several]}"
 
 
-__all__ = ["Watchdog", "members_said"]
+__all__ = ["ANSWERS", "Watchdog", "members_said"]

@@ -1,0 +1,203 @@
+"""Members of a training that meet over TCP: processes that torchrun, Ray or a script has started.
+
+gloo comes with PyTorch, which is imported when somebody asks for it. A member that is gone is an
+error for the others, at once where its process has ended and after their patience where it was
+stopped. They may go on with a communicator of fewer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from graphc.runtime.communicators.communicator import (
+    PATIENCE,
+    Communicator,
+    Order,
+    Wire,
+    checked_order,
+    checked_patience,
+    checked_shards,
+    checked_wire,
+)
+from graphc.runtime.communicators.rendezvous import Rendezvous, rendezvous
+from graphc.runtime.communicators.sums import add_by_pieces
+from graphc.runtime.communicators.watchdog import members_said
+from graphc.support.diagnostics import fail
+
+Array = np.ndarray
+
+PORT = 29500
+ANSWERS = 1.0
+"""Seconds that members leave each other to say that a sum failed for them too."""
+NO_TORCH = "members over gloo need PyTorch: pip install 'graphc[gloo]'"
+
+
+@dataclass(frozen=True)
+class GlooMember:
+    """A process with a process group of PyTorch's, and the store that its members share."""
+
+    rank: int
+    size: int
+    order: Order
+    shards: int
+    wire: Wire
+    group: Any
+    store: Any
+    _sums: Iterator[int] = field(default_factory=count, repr=False)
+
+    def all_reduce(self, array: Array) -> None:
+        """See `Communicator`. GraphcError `training` names who is missing."""
+        with self._reported(next(self._sums)):
+            if self.order == "any":
+                self.group.allreduce([_tensor(array)]).wait()
+            else:
+                add_by_pieces(array, self.size, self._exchange, self._collect)
+
+    def exchange(self, rows: Array) -> Array:
+        """See `PieceCommunicator`."""
+        with self._reported(next(self._sums)):
+            return self._exchange(rows)
+
+    def collect(self, piece: Array) -> Array:
+        """See `PieceCommunicator`."""
+        with self._reported(next(self._sums)):
+            return self._collect(piece)
+
+    def _exchange(self, rows: Array) -> Array:
+        found = np.empty_like(rows)
+        self.group.alltoall_base(_bytes(found), _bytes(rows), [], []).wait()
+        return found
+
+    def _collect(self, piece: Array) -> Array:
+        found = np.empty((self.size, *piece.shape), piece.dtype)
+        self.group.allgather([list(_bytes(found))], [_bytes(piece[np.newaxis])[0]]).wait()
+        return found
+
+    @contextmanager
+    def _reported(self, number: int) -> Generator[None]:
+        try:
+            yield
+        except RuntimeError as problem:
+            missing = self._missing(number)
+            who = members_said(missing, self.size) or _first_line(problem)
+            raise fail("training", f"member {self.rank} has no sum: {who}") from problem
+
+    def _missing(self, number: int) -> list[int]:
+        """Who does not say that this sum failed there too. The store is with member 0: who does
+        not come to it misses that member, and this one itself all others."""
+        found: list[list[int]] = []
+
+        def ask() -> None:
+            keys = [f"failed/{number}/{rank}" for rank in range(self.size)]
+            with suppress(RuntimeError):
+                self.store.set(keys[self.rank], "")
+                time.sleep(ANSWERS * (1 + (self.rank == 0)))  # with whom the store ends
+                found.append([r for r, key in enumerate(keys) if not self.store.check([key])])
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(3 * ANSWERS)  # a store that was stopped does not answer
+        if found:
+            return found[0]
+        return [0] if self.rank else list(range(1, self.size))
+
+
+def gloo(
+    rank: int | None = None,
+    size: int | None = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    order: str = "any",
+    patience: float = PATIENCE,
+    shards: int = 0,
+    wire: str = "full",
+) -> Communicator:
+    """This process as one of `size` that find each other over TCP. It waits until all have come.
+
+    rank, size  by default what RANK and WORLD_SIZE say, as torchrun sets them
+    host, port  where member 0 listens, by default what MASTER_ADDR and MASTER_PORT say, else
+                127.0.0.1 and 29500
+    order       of sums: `any`, as gloo likes best, or `fixed`, in one tree
+    patience    seconds that a member waits for the others; then all raise `training`
+    shards, wire  as in `mpi`
+
+    Raises GraphcError `bad-value` for a rank, size, order, patience, shards or wire that cannot be,
+    `training` without PyTorch, where the port is taken, or where members do not find each other.
+    """
+    met = rendezvous(rank, size, host, port, PORT)
+    order, patience = checked_order(order), checked_patience(patience)
+    wire = checked_wire(wire, shards)
+    if checked_shards(shards, met.size):
+        order = "fixed"
+    distributed = _distributed()
+    wait = timedelta(seconds=patience)
+    try:
+        store = _store(distributed, met, wait)
+        group = distributed.ProcessGroupGloo(store, met.rank, met.size, wait)
+    except RuntimeError as problem:
+        message = f"{met.size} members have not found each other at {met.host}:{met.port}"
+        raise fail("training", f"{message}: {_first_line(problem)}") from problem
+    return GlooMember(met.rank, met.size, order, shards, wire, group, store)
+
+
+def _distributed() -> Any:
+    """torch.distributed."""
+    try:
+        return import_module("torch.distributed")
+    except ModuleNotFoundError as problem:
+        raise fail("training", NO_TORCH) from problem
+
+
+def _store(distributed: Any, met: Rendezvous, wait: timedelta) -> Any:
+    """What all members share; in torchrun's own store a part for this start of the members."""
+    by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    listens = met.rank == 0 and not by_torchrun
+    store = distributed.TCPStore(
+        met.host,
+        met.port,
+        None if by_torchrun else met.size,
+        listens,
+        timeout=wait,
+        wait_for_workers=not by_torchrun,
+        master_listen_fd=_listening(met) if listens else None,
+    )
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return distributed.PrefixStore(f"graphc/{start}", store)
+
+
+def _listening(met: Rendezvous) -> int:
+    """A socket at the port, for the store. GraphcError `training` where there can be none."""
+    try:
+        (family, *_), *_ = socket.getaddrinfo(met.host, met.port, type=socket.SOCK_STREAM)
+        return socket.create_server((met.host, met.port), family=family).detach()
+    except OSError as problem:
+        message = f"member 0 cannot listen at {met.host}:{met.port}: {problem.strerror}"
+        raise fail("training", f"{message}; give all members another port") from problem
+
+
+def _tensor(array: Array) -> Any:
+    """PyTorch's view of an array."""
+    return import_module("torch").from_numpy(array)
+
+
+def _bytes(rows: Array) -> Any:
+    """Its view of rows of any type, which are only handed over."""
+    rows = np.ascontiguousarray(rows)
+    return _tensor(rows.reshape(len(rows), -1).view(np.uint8))
+
+
+def _first_line(problem: RuntimeError) -> str:
+    return str(problem).partition("\n")[0]
