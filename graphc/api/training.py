@@ -73,8 +73,8 @@ def compile_training(
     loss, output, labels, train, measure  of a program alone: what is minimised of which result, the
                type of the labels, patterns of the names of parameters that are trained, and what is
                measured besides (docs/tensor.md)
-    as_inference  of a program: its dropout does nothing, its normalisation keeps the statistics that
-               it has; `seed` decides what dropout drops
+    as_inference  of a program: its dropout does nothing, its normalisation keeps the statistics it
+               has; `seed` decides what dropout drops
     batch      bound on the samples of a call, and the nominal minibatch that rates refer to; by
                default 256, of a program the bound of their dim
     time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie

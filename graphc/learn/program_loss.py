@@ -219,7 +219,8 @@ def trained_parameters(program: Program, patterns: Sequence[str]) -> list[str]:
     statistics = {op.operands[0] for op in walk(function) if op.opdef is RUNNING_STATISTIC}
     used = reachable(list(function.returned), lambda v: v.op.operands if v.op is not None else ())
     roles = zip(function.arguments, function.roles, strict=True)
-    found = {a.name or "": a.tensor.dtype for a, role in roles if role == "parameter" and a in used and a not in statistics}
+    given = [a for a, role in roles if role == "parameter" and a not in statistics]
+    found = {a.name or "": a.tensor.dtype for a in given if a in used}
     floats = [name for name, dtype in found.items() if _is_trained(dtype)]
     for pattern in patterns:
         fitting = [name for name in found if fnmatchcase(name, pattern)]

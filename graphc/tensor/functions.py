@@ -127,7 +127,7 @@ def batch_normalization(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Any:
-    """scale · (x - mean) / √(variance + epsilon) + bias, each (channels,), along `axis`.
+    """scale · (x - mean) / √(variance + epsilon) + bias along `axis`, each (channels,) or a number.
 
     A training of a program takes the mean and the variance (divided by the number of elements) of
     the minibatch's channels. Then `mean` and `variance` have to be parameters: they are not trained

@@ -22,13 +22,13 @@ def batch_normalized(
     place = one_axis(axis, x.tensor.rank)
     shape = shape_of(x)
     for what, column in zip(("scale", "bias", "mean", "variance"), columns, strict=True):
-        if shape_of(column) != (shape[place],):
+        if shape_of(column) not in ((shape[place],), ()):
             raise TypeRuleError(
-                f"requires a {what} for each channel, [{shape[place]}], got "
+                f"requires a {what} for each channel, {shape_text((shape[place],))}, got "
                 f"{shape_text(shape_of(column))}",
                 slug="shape-mismatch",
             )
-    scale, bias, mean, variance = columns
+    scale, bias, mean, variance = (broadcast_to(b, c, (shape[place],)) for c in columns)
     others = tuple(i for i in range(x.tensor.rank) if i != place)
     one_each = tuple(n if i == place else 1 for i, n in enumerate(shape))
 
