@@ -108,7 +108,8 @@ def batch_normalization(
     epsilon: float = 1e-05,
     momentum: float = 0.9,
 ) -> Any:
-    """scale · (x - mean) / √(variance + epsilon) + bias, each (channels,), along `axis`."""
+    """scale · (x - mean) / √(variance + epsilon) + bias along `axis`, each (channels,) or a
+    number."""
 
 def bitcast(x: Any, dtype: Any) -> Any:
     """The numbers of another type of as many bits that have the same ones, numpy's `view`; not
