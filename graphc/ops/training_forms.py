@@ -13,6 +13,7 @@ from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Type, TypeRuleError
+from graphc.ops.constant import full_like
 from graphc.ops.rules import FLOATS, diagonal_jvp, same_types
 
 
@@ -57,8 +58,8 @@ def _drop_vjp(_b: IRBuilder, _op: Operation, dy: Value) -> list[Value | None]:
     return [dy]
 
 
-def _statistic_vjp(_b: IRBuilder, _op: Operation, dy: Value) -> list[Value | None]:
-    return [dy, None]
+def _statistic_vjp(b: IRBuilder, _op: Operation, dy: Value) -> list[Value | None]:
+    return [dy, full_like(b, 0.0, dy)]
 
 
 DROP = OpDef(
@@ -68,7 +69,7 @@ DROP = OpDef(
     params=DropParams,
     infer=_infer_drop,
     reference=_drop_reference,
-    codegen=Elementwise(lambda _s, x: x),
+    codegen=Elementwise(lambda _s, _p, x: x),
     vjp=_drop_vjp,
     jvp=diagonal_jvp,
     equation="y = x; in training y = keep ∘ x / (1 - rate)",
@@ -82,7 +83,7 @@ RUNNING_STATISTIC = OpDef(
     params=RunningStatisticParams,
     infer=_infer_statistic,
     reference=_statistic_reference,
-    codegen=Elementwise(lambda _s, running, _seen: running),
+    codegen=Elementwise(lambda _s, _p, running, _seen: running),
     vjp=_statistic_vjp,
     jvp=diagonal_jvp,
     constraints=("in training, running is a parameter of this operation alone",),
