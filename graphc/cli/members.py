@@ -31,12 +31,12 @@ FIRST_SPEAKS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MembersRequest:
-    """Who trains together, as the command line says it."""
+    """Who works together, as the command line says it."""
 
     comm: str
-    comm_order: str
-    comm_shards: int
     comm_patience: float
+    comm_order: str = "any"
+    comm_shards: int = 0
 
 
 class MembersOption(RecordOption):

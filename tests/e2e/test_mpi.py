@@ -39,7 +39,8 @@ x = Input(6, tag=feature)
 y = Input(3, tag=label)
 W = Parameter(5, 6)
 V = Parameter(3, 5)
-ce = CrossEntropyWithSoftmax(y, Times(V, Tanh(Times(W, x))), tag=criteria)
+z = Times(V, Tanh(Times(W, x)))
+ce = CrossEntropyWithSoftmax(y, z, tag=criteria)
 """
 COMMAND = (
     "train net.ndl --data rows.txt --features 0:6 --labels 6 --classes 3 --minibatch 7 --epochs 2"
@@ -58,19 +59,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, members: int, *options: str) -> subprocess.CompletedProcess[str]:
+    return run_words(folder, members, [*COMMAND.split(), "--learning-rate", "0.5", *options])
+
+
+def run_words(folder: Path, members: int, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     start = ["mpirun", "-n", str(members)] if members else []
-    words = [
-        *start,
-        sys.executable,
-        "-c",
-        CALL,
-        *COMMAND.split(),
-        "--learning-rate",
-        "0.5",
-        *options,
-    ]
     return subprocess.run(
-        words,
+        [*start, sys.executable, "-c", CALL, *words],
         cwd=folder,
         env={**os.environ, **SETTINGS},
         capture_output=True,
@@ -94,6 +89,18 @@ def test_members_train_one_model_with_the_bits_of_one(folder: Path) -> None:
     for name, value in expected.parameters.items():
         assert np.array_equal(one.parameters[name], two.parameters[name])
         np.testing.assert_allclose(two.parameters[name], value, 1e-5, 1e-6)
+
+
+def test_members_compute_the_rows_of_one_file(folder: Path) -> None:
+    one = gc.load(folder / "net.ndl", seed=4)
+    one.save(folder / "net.safetensors")
+    rows = np.random.default_rng(0).standard_normal((7, 6)).astype(np.float32)
+    np.save(folder / "x.npy", rows)
+    words = "run net.safetensors x.npy --nodes z -o z.npy --comm mpi"
+    done = run_words(folder, 2, words.split())
+    assert done.returncode == 0, done.stderr
+    expected = gc.compile(one, outputs="z")(x=rows)["z"]
+    assert np.array_equal(np.load(folder / "z.npy"), expected)
 
 
 def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
