@@ -1,6 +1,6 @@
 """Sums with graphc: `python -m bench.members.adding FOLDER COMM BYTES,BYTES… SECONDS`.
 
-COMM is `alone`, `threads` (two of this process), `any` or `fixed` over MPI.
+COMM is `alone`, `threads` (two of this process), an order or a wire of MPI.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import graphc as gc
 from bench.members.clock import timed
 from bench.members.member import communicator, joined
 from bench.members.ways import Me, Record, keep_to_a_core
+from graphc.runtime.communicators.wire import adder
 
 
 def main(arguments: list[str]) -> None:
@@ -34,11 +35,12 @@ def measured(me: Me, member: Any, count: int, seconds: float) -> Record:
     """Of a sum over so many f32, the same ones each time."""
     numbers = np.random.default_rng(member.rank).standard_normal(count, np.float32)
     array = numbers.copy()
+    add = adder(member, array, {0: (count // 2, 2)})
 
     def renew() -> None:
         array[...] = numbers
 
-    return timed(me, lambda: member.all_reduce(array), seconds, renew)
+    return timed(me, add, seconds, renew)
 
 
 def of_threads(me: Me, count: int, seconds: float) -> Record:

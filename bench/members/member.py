@@ -1,6 +1,6 @@
 """One member with graphc: `python -m bench.members.member FOLDER COMM WORKLOAD SECONDS`.
 
-COMM is how members over MPI add, `any` or `fixed`, or `none`: each trains by itself.
+COMM is how members over MPI add, an order or a wire, or `none`: each trains by itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def communicator(comm: str) -> Any:
 
     if comm == "gloo":
         return gc.comm.gloo()
-    return gc.comm.mpi(order=comm)
+    if comm in ("any", "fixed"):
+        return gc.comm.mpi(order=comm)
+    return gc.comm.mpi(wire=comm)
 
 
 def joined(folder: Path) -> tuple[Me, Any]:

@@ -26,6 +26,9 @@ def main(arguments: list[str]) -> None:
             lambda array=array, numbers=numbers: array.copy_(numbers),
         )
     me.write(found)
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

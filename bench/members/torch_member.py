@@ -64,6 +64,9 @@ def main(arguments: list[str]) -> None:
     found = timed(me, step, float(seconds))
     parameters = {n: p.detach().numpy() for n, p in net.values.items()}
     me.write({**found, "samples": work.samples, "digest": digest(parameters)})
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 def joined(folder: Path, comm: str) -> Me:

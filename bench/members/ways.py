@@ -72,6 +72,8 @@ WAYS: Mapping[str, Way] = {
     "two, nothing added": _ours("none"),
     "mpi, any": _ours("any"),
     "mpi, fixed": _ours("fixed"),
+    "mpi, bf16": _ours("bf16"),
+    "mpi, 1bit": _ours("1bit"),
     "torch alone": Way("torch_member", 1, "none", ("torch",)),
     "torch DDP, gloo": Way("torch_member", 2, "gloo", ("torch",)),
 }
@@ -81,6 +83,8 @@ SUMS: Mapping[str, Way] = {
     "threads": Way("adding", 1, "threads"),
     "mpi, any": Way("adding", 2, "any", ("mpi4py",), over_mpi=True),
     "mpi, fixed": Way("adding", 2, "fixed", ("mpi4py",), over_mpi=True),
+    "mpi, bf16": Way("adding", 2, "bf16", ("mpi4py",), over_mpi=True),
+    "mpi, 1bit": Way("adding", 2, "1bit", ("mpi4py",), over_mpi=True),
     "torch's gloo": Way("torch_adding", 2, "gloo", ("torch",)),
 }
 """Of sums by themselves."""
@@ -128,7 +132,7 @@ def together(way: Way, arguments: Sequence[str], mpirun: Sequence[str] = MPIRUN)
             if process.returncode:
                 for other in processes:
                     other.kill()
-                raise Failed(said.strip()[-2000:])
+                raise Failed(f"ended with {process.returncode}: {said.strip()[-2000:]}")
         paths = [Path(folder) / str(rank) for rank in range(way.members)]
         return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 

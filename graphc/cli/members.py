@@ -20,7 +20,7 @@ import numpy as np
 
 from graphc.cli.command import RecordOption
 from graphc.cli.terminal import Terminal
-from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, Communicator
+from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, WIRES, Communicator
 from graphc.runtime.communicators.gloo import gloo
 from graphc.runtime.communicators.mpi import MpiMember, mpi
 from graphc.support.diagnostics import fail
@@ -37,6 +37,7 @@ class MembersRequest:
     comm_patience: float
     comm_order: str = "any"
     comm_shards: int = 0
+    comm_wire: str = "full"
 
 
 class MembersOption(RecordOption):
@@ -69,6 +70,15 @@ comm_shards_option = click.option(
     help="Compute every minibatch in V parts, a power of two, added in a tree: the same bits for "
     "any number of members up to V.  [default: a part for each member]",
 )
+comm_wire_option = click.option(
+    "--comm-wire",
+    cls=MembersOption,
+    type=click.Choice(WIRES),
+    default="full",
+    show_default=True,
+    help="What gradients travel as: as they are, rounded to bf16, or as one bit a number, of which "
+    "the rest is added to the next ones. For slow networks (docs/members.md).",
+)
 comm_patience_option = click.option(
     "--comm-patience",
     cls=MembersOption,
@@ -95,6 +105,8 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
     if request.comm == "none":
         if request.comm_shards:
             raise fail("bad-option", "--comm-shards is for members: give --comm too")
+        if request.comm_wire != "full":
+            raise fail("bad-option", "--comm-wire is for members: give --comm too")
         yield None
         return
     member = _member(request)
@@ -109,12 +121,12 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
 
 
 def _member(request: MembersRequest) -> Communicator:
-    how = (request.comm_order, request.comm_patience, request.comm_shards)
+    order, patience = request.comm_order, request.comm_patience
+    shards, wire = request.comm_shards, request.comm_wire
     if request.comm == "mpi":
-        return mpi(*how)
+        return mpi(order, patience, shards, wire)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # who is gone is said by us, in one line
-    order, patience, shards = how
-    return gloo(order=order, patience=patience, shards=shards)
+    return gloo(order=order, patience=patience, shards=shards, wire=wire)
 
 
 def _end_all(member: Communicator, stderr: TextIO, said: TextIO, code: int) -> None:

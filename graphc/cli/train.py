@@ -23,6 +23,7 @@ from graphc.cli.members import (
     comm_order_option,
     comm_patience_option,
     comm_shards_option,
+    comm_wire_option,
     is_first,
     joined,
 )
@@ -206,6 +207,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @comm_option
 @comm_order_option
 @comm_shards_option
+@comm_wire_option
 @comm_patience_option
 @no_cache_option
 @timing_options

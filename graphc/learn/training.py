@@ -21,7 +21,7 @@ from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
-from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.communicator import Communicator, shards_of, wire_of
 from graphc.support.arguments import instance
 from graphc.support.diagnostics import fail
 
@@ -83,12 +83,15 @@ class Training:
         for name, array in arrays.items():
             digest.update(f"{name} {array.dtype}{array.shape}".encode())
             digest.update(array.tobytes())
+        member = step.communicator
+        sums = "" if member is None else f"{shards_of(member)} {wire_of(member)}"
         place = (standing.epoch, standing.units, standing.calls, step.steps)
         data = {name: value for name, value in said.items() if name.startswith(OF_DATA)}
         options = {n: v for n, v in said.items() if n not in data and n != "network"}
         return {
             "network": said["network"].encode(),
             "options": repr(options).encode(),
+            "communicator": sums.encode(),
             "data": repr(data).encode(),
             "parameters": digest.digest(),
             "place in the training": repr(place).encode(),

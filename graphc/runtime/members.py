@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.runtime.communicators.communicator import Communicator, DeviceCommunicator, shards_of
 from graphc.runtime.communicators.sums import tree_sum
+from graphc.runtime.communicators.wire import adder
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import NUMPY_DTYPES, Result, Signature
 from graphc.support.diagnostics import fail
@@ -137,10 +138,12 @@ def _sum_here(results: Sequence[Result], communicator: Communicator, shards: int
         for whole in wholes
     ]
 
+    add_all = adder(communicator, wholes[0], dict(layout.parts.values()))
+
     def add() -> None:
         if shards > 1:
             wholes[0] = tree_sum(list(wholes))
-        communicator.all_reduce(wholes[0])
+        add_all()
 
     return _Sum(parts, add)
 

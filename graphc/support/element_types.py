@@ -95,6 +95,12 @@ def _as_bf16(x: Array) -> Array:
         back = bits.view(np.float32).astype(np.float64)
         odd = bits - (np.abs(back) > np.abs(x)) | np.uint32(1)
         bits = np.where((back != x) & ~np.isnan(x), odd, bits).astype(np.uint32)
-    raised = bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
-    kept = np.where(np.isnan(x), np.uint32(0x7FC00000), raised) >> np.uint32(16)
-    return kept.astype(np.uint16).view(_BF16)
+    raised = bits >> np.uint32(16)
+    raised &= np.uint32(1)
+    raised += np.uint32(0x7FFF)
+    raised += bits
+    is_nan = np.isnan(x)
+    if is_nan.any():
+        raised[is_nan] = 0x7FC00000
+    raised >>= np.uint32(16)
+    return raised.astype(np.uint16).view(_BF16)

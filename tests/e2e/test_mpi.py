@@ -127,9 +127,12 @@ def run_script(text: str, before: Sequence[str] = (), **settings: str) -> tuple[
 LOST = """
 import os, signal, subprocess, numpy as np, graphc as gc
 from graphc.runtime.communicators import watchdog
+from graphc.runtime.communicators.wire import adder
 watchdog.ANSWERS = 0.5
-member = gc.comm.mpi(patience=0.5)
-member.all_reduce(np.ones(3))
+member = gc.comm.mpi(patience=0.5, wire="bf16")
+rows = np.array([[1.0, 2.0], [3.0, 4.0 + 2.0**-9]], np.float32)
+adder(member, rows.reshape(-1), {0: rows.shape})()
+assert rows.tolist() == [[2, 4], [6, 8]], rows
 if member.rank == 1:
     LOSE
 member.all_reduce(np.ones(3))

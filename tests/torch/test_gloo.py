@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 import graphc as gc
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.communicators.sums import tree_sum
+from graphc.runtime.communicators.wire import adder
 from graphc.support.diagnostics import GraphcError
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
@@ -205,3 +207,19 @@ if os.environ["KILLS"] == "1" and os.environ["RANK"] == "1" and not Path("killed
     threading.Thread(target=kill, daemon=True).start()
 console()
 """
+
+
+@pytest.mark.parametrize("wire", ["bf16", "1bit"])
+def test_gradients_travel_in_fewer_bits_as_between_threads(wire: str) -> None:
+    rows = [np.random.default_rng(r).standard_normal((7, 90)).astype("f4") for r in range(3)]
+
+    def added(member: Communicator) -> np.ndarray:
+        array = rows[member.rank].copy().reshape(-1)
+        adder(member, array, {0: rows[0].shape})()
+        return array
+
+    found = by_threads(3, added, wire=wire)
+    with ThreadPoolExecutor(3) as pool:
+        expected = list(pool.map(added, gc.comm.threads(3, PATIENCE, wire=wire)))
+    for mine, its in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, its)

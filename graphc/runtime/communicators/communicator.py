@@ -17,6 +17,8 @@ from graphc.support.diagnostics import fail
 Array = np.ndarray
 Order = Literal["any", "fixed"]
 ORDERS: tuple[str, ...] = get_args(Order)
+Wire = Literal["full", "bf16", "1bit"]
+WIRES: tuple[str, ...] = get_args(Wire)
 
 PATIENCE = 600.0
 """Seconds that a member waits for the others."""
@@ -48,6 +50,24 @@ class DeviceCommunicator(Communicator, Protocol):
         ...
 
 
+@runtime_checkable
+class PieceCommunicator(Communicator, Protocol):
+    """One that hands arrays of any type over as they are: what `wire.py` makes sums of, for
+    gradients that travel in fewer bits."""
+
+    @property
+    def wire(self) -> Wire: ...
+
+    def exchange(self, rows: Array) -> Array:
+        """Of (size, n), row r for member r: the rows that members have for this one, in their
+        order."""
+        ...
+
+    def collect(self, piece: Array) -> Array:
+        """Of (n,): (size, n), the arrays of all members in their order."""
+        ...
+
+
 def checked_communicator(communicator: object) -> Communicator | None:
     """The communicator, or None; GraphcError `argument-type` for anything else."""
     if communicator is None or isinstance(communicator, Communicator):
@@ -63,6 +83,17 @@ def checked_order(order: str) -> Order:
     return order  # type: ignore[return-value]
 
 
+def checked_wire(wire: str, shards: int = 0) -> Wire:
+    """What gradients travel as; GraphcError `bad-value` for a name that is none, and together with
+    shards: what a member rounds then depends on how many shards it has."""
+    if wire not in WIRES:
+        raise fail("bad-value", f"gradients travel as {', '.join(WIRES)}, got {wire!r}")
+    if wire != "full" and shards:
+        message = "shards have the same bits for any number of members, which fewer bits do not"
+        raise fail("bad-value", f"{message}: leave out shards, or wire={wire!r}")
+    return wire  # type: ignore[return-value]
+
+
 def checked_patience(patience: float) -> float:
     """The seconds; GraphcError `bad-value` unless there are some."""
     if not patience > 0:
@@ -74,6 +105,11 @@ def shards_of(communicator: Communicator) -> int:
     """In how many parts members compute a minibatch, each of them as many: with `shards` of its own
     (a power of two) the sums of a communicator have the same bits for any number of members."""
     return getattr(communicator, "shards", 0) or communicator.size
+
+
+def wire_of(communicator: Communicator) -> Wire:
+    """What gradients travel as."""
+    return communicator.wire if isinstance(communicator, PieceCommunicator) else "full"
 
 
 def checked_shards(shards: int, members: int) -> int:

@@ -25,9 +25,11 @@ from graphc.runtime.communicators.communicator import (
     PATIENCE,
     Communicator,
     Order,
+    Wire,
     checked_order,
     checked_patience,
     checked_shards,
+    checked_wire,
 )
 from graphc.runtime.communicators.rendezvous import Rendezvous, rendezvous
 from graphc.runtime.communicators.sums import add_by_pieces
@@ -50,6 +52,7 @@ class GlooMember:
     size: int
     order: Order
     shards: int
+    wire: Wire
     group: Any
     store: Any
     _sums: Iterator[int] = field(default_factory=count, repr=False)
@@ -62,14 +65,24 @@ class GlooMember:
             else:
                 add_by_pieces(array, self.size, self._exchange, self._collect)
 
+    def exchange(self, rows: Array) -> Array:
+        """See `PieceCommunicator`."""
+        with self._reported(next(self._sums)):
+            return self._exchange(rows)
+
+    def collect(self, piece: Array) -> Array:
+        """See `PieceCommunicator`."""
+        with self._reported(next(self._sums)):
+            return self._collect(piece)
+
     def _exchange(self, rows: Array) -> Array:
         found = np.empty_like(rows)
-        self.group.alltoall_base(_tensor(found), _tensor(rows), [], []).wait()
+        self.group.alltoall_base(_bytes(found), _bytes(rows), [], []).wait()
         return found
 
     def _collect(self, piece: Array) -> Array:
         found = np.empty((self.size, *piece.shape), piece.dtype)
-        self.group.allgather([list(_tensor(found))], [_tensor(piece)]).wait()
+        self.group.allgather([list(_bytes(found))], [_bytes(piece[np.newaxis])[0]]).wait()
         return found
 
     @contextmanager
@@ -110,6 +123,7 @@ def gloo(
     order: str = "any",
     patience: float = PATIENCE,
     shards: int = 0,
+    wire: str = "full",
 ) -> Communicator:
     """This process as one of `size` that find each other over TCP. It waits until all have come.
 
@@ -118,13 +132,14 @@ def gloo(
                 127.0.0.1 and 29500
     order       of sums: `any`, as gloo likes best, or `fixed`, in one tree
     patience    seconds that a member waits for the others; then all raise `training`
-    shards      as in `mpi`
+    shards, wire  as in `mpi`
 
-    Raises GraphcError `bad-value` for a rank, size, order, patience or shards that cannot be,
+    Raises GraphcError `bad-value` for a rank, size, order, patience, shards or wire that cannot be,
     `training` without PyTorch, where the port is taken, or where members do not find each other.
     """
     met = rendezvous(rank, size, host, port, PORT)
     order, patience = checked_order(order), checked_patience(patience)
+    wire = checked_wire(wire, shards)
     if checked_shards(shards, met.size):
         order = "fixed"
     distributed = _distributed()
@@ -135,7 +150,7 @@ def gloo(
     except RuntimeError as problem:
         message = f"{met.size} members have not found each other at {met.host}:{met.port}"
         raise fail("training", f"{message}: {_first_line(problem)}") from problem
-    return GlooMember(met.rank, met.size, order, shards, group, store)
+    return GlooMember(met.rank, met.size, order, shards, wire, group, store)
 
 
 def _distributed() -> Any:
@@ -176,6 +191,12 @@ def _listening(met: Rendezvous) -> int:
 def _tensor(array: Array) -> Any:
     """PyTorch's view of an array."""
     return import_module("torch").from_numpy(array)
+
+
+def _bytes(rows: Array) -> Any:
+    """Its view of rows of any type, which are only handed over."""
+    rows = np.ascontiguousarray(rows)
+    return _tensor(rows.reshape(len(rows), -1).view(np.uint8))
 
 
 def _first_line(problem: RuntimeError) -> str:

@@ -17,9 +17,11 @@ from graphc.runtime.communicators.communicator import (
     PATIENCE,
     Communicator,
     Order,
+    Wire,
     checked_order,
     checked_patience,
     checked_shards,
+    checked_wire,
 )
 from graphc.runtime.communicators.sums import add_by_pieces
 from graphc.runtime.communicators.watchdog import Watchdog
@@ -43,6 +45,7 @@ class MpiMember:
     size: int
     order: Order
     shards: int
+    wire: Wire
     world: Any
     watchdog: Watchdog
 
@@ -58,6 +61,16 @@ class MpiMember:
         """End the job, all members, with an exit code: for one that cannot go on."""
         import_module("mpi4py.MPI").COMM_WORLD.Abort(code)
 
+    def exchange(self, rows: Array) -> Array:
+        """See `PieceCommunicator`."""
+        with self.watchdog:
+            return self._exchange(rows)
+
+    def collect(self, piece: Array) -> Array:
+        """See `PieceCommunicator`."""
+        with self.watchdog:
+            return self._collect(piece)
+
     def _exchange(self, rows: Array) -> Array:
         found = np.empty_like(rows)
         self.world.Alltoall(rows, found)
@@ -69,7 +82,9 @@ class MpiMember:
         return found
 
 
-def mpi(order: str = "any", patience: float = PATIENCE, shards: int = 0) -> Communicator:
+def mpi(
+    order: str = "any", patience: float = PATIENCE, shards: int = 0, wire: str = "full"
+) -> Communicator:
     """This process as one of those that `mpirun` or `srun` has started.
 
     order     of sums: `any`, as MPI likes best, or `fixed`, the same bits on every MPI
@@ -78,11 +93,14 @@ def mpi(order: str = "any", patience: float = PATIENCE, shards: int = 0) -> Comm
     shards    parts that every minibatch is computed in, a power of two that the members divide,
               and added in a tree (`order` is then `fixed`): the same bits for any number of
               members. 0: one for each member, which is fastest
+    wire      what gradients travel as: `full`, as they are; `bf16`, half as many bytes; `1bit`, one
+              bit and what it leaves out added to the next ones. Not with shards
 
-    Raises GraphcError `bad-value` for an order, patience or shards that cannot be, `training` where
-    there is no mpi4py or MPI, or another one than has started the members.
+    Raises GraphcError `bad-value` for an order, patience, shards or wire that cannot be, `training`
+    where there is no mpi4py or MPI, or another one than has started the members.
     """
     order, patience = checked_order(order), checked_patience(patience)
+    wire = checked_wire(wire, shards)
     library = _library()
     world = library.COMM_WORLD.Dup()
     size = world.Get_size()
@@ -90,7 +108,7 @@ def mpi(order: str = "any", patience: float = PATIENCE, shards: int = 0) -> Comm
     if checked_shards(shards, size):
         order = "fixed"
     watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
-    return MpiMember(world.Get_rank(), size, order, shards, world, watchdog)
+    return MpiMember(world.Get_rank(), size, order, shards, wire, world, watchdog)
 
 
 def _library() -> Any:

@@ -7,6 +7,7 @@ engines compute with `order="fixed"`.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,10 @@ import numpy as np
 from graphc.runtime.communicators.communicator import (
     PATIENCE,
     Communicator,
+    Wire,
     checked_patience,
     checked_shards,
+    checked_wire,
 )
 from graphc.runtime.communicators.sums import tree_sum
 from graphc.support.diagnostics import fail
@@ -38,6 +41,7 @@ class ThreadMember:
     rank: int
     size: int
     shards: int
+    wire: Wire
     _meeting: _Meeting
 
     def all_reduce(self, array: Array) -> None:
@@ -53,6 +57,23 @@ class ThreadMember:
             raise fail("training", f"members have to add arrays of one shape and type, got {got}")
         array[...] = total
 
+    def exchange(self, rows: Array) -> Array:
+        """See `PieceCommunicator`."""
+        return self._taken(rows, lambda its: its[self.rank])
+
+    def collect(self, piece: Array) -> Array:
+        """See `PieceCommunicator`."""
+        return self._taken(piece, lambda its: its)
+
+    def _taken(self, array: Array, part: Callable[[Array], Array]) -> Array:
+        """A part of each member's array."""
+        arrays = self._meeting.arrays
+        arrays[self.rank] = array
+        self._wait()
+        found = np.stack([part(its) for its in arrays])
+        self._wait()
+        return found
+
     def _wait(self) -> None:
         try:
             self._meeting.barrier.wait()
@@ -61,13 +82,16 @@ class ThreadMember:
             raise fail("training", message) from None
 
 
-def threads(count: int, patience: float = PATIENCE, shards: int = 0) -> list[Communicator]:
+def threads(
+    count: int, patience: float = PATIENCE, shards: int = 0, wire: str = "full"
+) -> list[Communicator]:
     """So many members, each for a thread of its own; they wait for each other for `patience`
-    seconds. `shards` as in `mpi`."""
+    seconds. `shards` and `wire` as in `mpi`."""
     if count < 1:
         raise fail("bad-value", f"members are 1 or more, got {count!r}")
     checked_shards(shards, count)
+    wire = checked_wire(wire, shards)
     meeting = _Meeting(
         threading.Barrier(count, timeout=checked_patience(patience)), [np.empty(0)] * count
     )
-    return [ThreadMember(rank, count, shards, meeting) for rank in range(count)]
+    return [ThreadMember(rank, count, shards, wire, meeting) for rank in range(count)]

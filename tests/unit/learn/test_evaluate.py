@@ -86,12 +86,13 @@ def by_members(count: int, given: Callable[[int], object]) -> list[Mapping[str, 
 @pytest.mark.parametrize("members", [1, 3])
 def test_members_share_the_samples_and_find_the_bits_of_one(members: int, samples: int) -> None:
     given = data(samples)
-    expected = gc.evaluate(gc.loads(NETWORK), given, backend="reference", batch=2)
-    assert by_members(members, lambda _: given) == [expected] * members
-    read = by_members(members, lambda _: gc.readers.from_arrays(given))
-    assert read == [expected] * members
+    for source in (lambda: given, lambda: gc.readers.from_arrays(given)):
+        expected = gc.evaluate(gc.loads(NETWORK), source(), backend="reference", batch=2)
+        assert by_members(members, lambda _, s=source: s()) == [expected] * members
 
 
 def test_members_with_other_samples_are_refused() -> None:
-    with pytest.raises(GraphcError, match="the same measurement, other is on some of them: the data"):
+    with pytest.raises(
+        GraphcError, match="the same measurement, other is on some of them: the data"
+    ):
         by_members(2, lambda rank: data(5 + rank))

@@ -42,6 +42,7 @@ LOOP = """
     h = Tanh(Plus(Times(W, x), Times(R, PastValue(2, 1, h))))
     e = SquareError(t, h, tag=criteria)
 """
+DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 RNG = np.random.default_rng(5)
 X, T_, T2 = (RNG.standard_normal((19, n)) for n in (5, 3, 2))
 ROWS = {"x": X, "t": T_}
@@ -61,10 +62,13 @@ def network(text: str) -> gc.Network:
 
 
 def together(
-    count: int, work: Callable[[int, gc.comm.Communicator], T], shards: int = 0
+    count: int,
+    work: Callable[[int, gc.comm.Communicator], T],
+    shards: int = 0,
+    wire: str = "full",
 ) -> list[T]:
     """The members' results; the first error is raised."""
-    members = gc.comm.threads(count, PATIENCE, shards)
+    members = gc.comm.threads(count, PATIENCE, shards, wire)
     with ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(work, i, member) for i, member in enumerate(members)]
         return [future.result() for future in futures]
@@ -207,6 +211,20 @@ def test_members_train_as_one_by_any_learner(learner: Learner | Callable[[], Lea
 
 def test_members_train_as_one_in_f32() -> None:
     require_equal(Training(DENSE, ROWS, options={"precision": "f32", "minibatch": 8}), 2, 2e-5)
+
+
+@pytest.mark.parametrize(("wire", "above"), [("bf16", 1.005), ("1bit", 1.1)])
+def test_members_whose_gradients_travel_in_fewer_bits_learn_as_one(wire: str, above: float) -> None:
+    cells = np.loadtxt(DIGITS / "train.txt")
+    data = {"features": cells[:, :64], "labels": np.eye(10)[cells[:, 64].astype(int)]}
+    options: dict[str, object] = {"precision": "f32", "minibatch": 32, "epochs": 8}
+    text = (DIGITS / "digits.ndl").read_text(encoding="utf-8")
+    training = Training(text, data, gc.SGD(1.0, 0.9), options=options)
+    _, expected = training.alone()
+    first, second = together(2, training.member, wire=wire)
+    assert first[1][-1].criterion < above * expected[-1].criterion < 0.2 * expected[0].criterion
+    for name, value in first[0].parameters.items():
+        assert np.array_equal(second[0].parameters[name], value)
 
 
 def test_members_choose_and_measure_as_one() -> None:
