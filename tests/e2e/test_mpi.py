@@ -112,16 +112,17 @@ def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
 
 
 def run_script(text: str, before: Sequence[str] = (), **settings: str) -> tuple[int, str]:
-    """Exit code and stderr of two members that run a script."""
+    """Exit code of two members that run a script, and all that is said."""
     done = subprocess.run(
         [*before, "mpirun", "-n", "2", sys.executable, "-c", text],
         env={**os.environ, **SETTINGS, **settings},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout
 
 
 LOST = """
@@ -156,6 +157,9 @@ MAY_CUT = (
 @pytest.mark.skipif(not MAY_CUT, reason="needs `ip`, and a network namespace to cut a link in")
 def test_a_cut_link_is_named_and_the_job_ends() -> None:
     """Although the launcher hears of it by no message: its links are cut too."""
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=True)
+    if "Open MPI" not in version.stdout:
+        pytest.skip("only of Open MPI it is known how members of one machine are made to use lo")
     code, said = run_script(
         LOST.replace("LOSE", "subprocess.run(['ip', 'link', 'set', 'lo', 'down'], check=True)"),
         [*IN_A_NAMESPACE, 'ip link set lo up; "$@"', "sh"],
@@ -205,7 +209,7 @@ def test_a_killed_member_ends_the_job_and_one_goes_on_with_the_same_bits(
     monkeypatch.chdir(folder)
     code, said = run_script(TRAINING + KILLED)
     assert code != 0
-    assert "on signal 9" in said or "KILLED BY SIGNAL: 9" in said  # Open MPI, MPICH
+    assert "signal 9" in said  # as mpirun says
     training: dict[str, Any] = {}
     exec(TRAINING, training)  # noqa: S102 # the text above
     reached = gc.load(folder / "state").parameters["W"]
