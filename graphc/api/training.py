@@ -312,6 +312,7 @@ def evaluate(
     contraction: ContractionMode = CompileOptions.contraction,
     launch: LaunchMode = CompileOptions.launch,
     threads: int | None = CompileOptions.threads,
+    comm: Communicator | None = None,
 ) -> Mapping[str, float]:
     """Averages per sample over `data`, or over all that a reader gives, of criteria and evaluation
     nodes, by default all of them.
@@ -320,7 +321,9 @@ def evaluate(
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
     the memory for K. Of a program what is measured is `loss` and `measure` of `output`, as in
     `train`, each by its name; without `loss` the measures alone. `contraction`, `launch` and
-    `threads` as in `compile`. Raises GraphcError as `compile`, and for bad data.
+    `threads` as in `compile`. `comm` is one of several members, each with the same network and
+    data, who share the minibatches; all get the averages, with the bits of one. Raises GraphcError
+    as `compile`, and for bad data.
     """
     check_source("evaluate", data)
     dtype, contraction = parse_arithmetic(precision, contraction)
@@ -335,16 +338,16 @@ def evaluate(
         launch=launch,
         threads=threads,
     )
-    wanted = arguments.texts(names, "names")
+    wanted, member = arguments.texts(names, "names"), checked_communicator(comm)
     of_program = OfProgram(loss, output, labels, (), measure)
     if isinstance(network, Program):
         from graphc.learn.program_training import evaluate_program
 
         given = {"names": bool(wanted), "time": bool(time), "truncate": bool(truncate)}
         refuse_of_networks(**given, sequences=sequences != DEFAULT_SIDE_BY_SIDE)
-        return evaluate_program(network, of_program.objective(), data, options).averages
+        return evaluate_program(network, of_program.objective(), data, options, member).averages
     of_program.refuse()
-    return evaluate_dataset(model_of(network), data, options, wanted, truncate).averages
+    return evaluate_dataset(model_of(network), data, options, wanted, truncate, member).averages
 
 
 def check_training_gradient(
