@@ -26,6 +26,8 @@ from graphc.learn.adaptive import AdaGrad as AdaGrad
 from graphc.learn.adaptive import Adam as Adam
 from graphc.learn.adaptive import AdamW as AdamW
 from graphc.learn.adaptive import RmsProp as RmsProp
+from graphc.learn.averaging import BlockMomentum as BlockMomentum
+from graphc.learn.averaging import ModelAveraging as ModelAveraging
 from graphc.learn.checkpoint import Checkpoint as Checkpoint
 from graphc.learn.checkpoint import read_checkpoint as read_checkpoint
 from graphc.learn.checkpoints import CheckpointFiles as CheckpointFiles

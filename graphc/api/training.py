@@ -11,6 +11,7 @@ from graphc.driver.cache_key import default_cache
 from graphc.driver.options import CompileOptions, parse_arithmetic
 from graphc.ir.core import ContractionMode, LaunchMode
 from graphc.learn.adaptation import Adaptation
+from graphc.learn.averaging import Averaging
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
@@ -214,6 +215,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
     comm: Communicator | None = None,
+    averaging: Averaging | None = None,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
     record of each epoch.
@@ -251,6 +253,8 @@ def train(
     checkpoints   where they are written, and gone on from, bit for bit
     comm          one of several members who train together, each calling `train` with a network of
                   its own and the same data, of which it takes its share of every minibatch
+    averaging     `BlockMomentum` or `ModelAveraging`: members train by themselves and average
+                  parameters; by default they add the gradients of every minibatch
     """
     check_source("train", data)
     plan = TrainingPlan(
@@ -288,7 +292,7 @@ def train(
     )
     progress = Progress() if progress is None else progress
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    extras = Extras(validation, checkpoints, adaptation, checked_communicator(comm))
+    extras = Extras(validation, checkpoints, adaptation, checked_communicator(comm), averaging)
     of_program = OfProgram(loss, output, labels, train, measure, as_inference)
     trainee = trainee_of(network, of_program, time=time)
     return run_training(trainee, data, plan, options, progress, extras)
