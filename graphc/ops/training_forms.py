@@ -14,6 +14,7 @@ from graphc.ir.core import Array, IRBuilder, OpDef, Operation, Value
 from graphc.ir.params import Params
 from graphc.ir.types import Type, TypeRuleError
 from graphc.ops.constant import full_like
+from graphc.ops.elementwise import identity_rule
 from graphc.ops.rules import FLOATS, diagonal_jvp, same_types
 
 
@@ -69,7 +70,7 @@ DROP = OpDef(
     params=DropParams,
     infer=_infer_drop,
     reference=_drop_reference,
-    codegen=Elementwise(lambda _s, _p, x: x),
+    codegen=Elementwise(identity_rule),
     vjp=_drop_vjp,
     jvp=diagonal_jvp,
     equation="y = x; in training y = keep ∘ x / (1 - rate)",
@@ -83,7 +84,7 @@ RUNNING_STATISTIC = OpDef(
     params=RunningStatisticParams,
     infer=_infer_statistic,
     reference=_statistic_reference,
-    codegen=Elementwise(lambda _s, _p, running, _seen: running),
+    codegen=Elementwise(identity_rule),
     vjp=_statistic_vjp,
     jvp=diagonal_jvp,
     constraints=("in training, running is a parameter of this operation alone",),
