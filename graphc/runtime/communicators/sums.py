@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from graphc.runtime.communicators.communicator import Communicator
+
 Array = np.ndarray
 
 FEW_BYTES = 4096
@@ -50,6 +52,18 @@ def tree_sum(arrays: Sequence[Array], *, in_place: bool = False) -> Array:
                 *level[len(level) & ~1 :],
             ]
     return level[0]
+
+
+def gather_rows(
+    communicator: Communicator, mine: Array, places: Array | slice, count: int
+) -> Array:
+    """The rows of all members: of (n, …) those of this one at its places among `count`, which no
+    other member has. All are of one type, whose numbers have 4 or 8 bytes."""
+    found = np.zeros((count, *mine.shape[1:]), mine.dtype)
+    found[places] = mine
+    # As whole numbers, since -0.0 + 0.0 is 0.0.
+    communicator.all_reduce(found.view(f"i{found.dtype.itemsize}"))
+    return found
 
 
 def add_by_pieces(
