@@ -23,6 +23,7 @@ from graphc.learn.program_loss import (
 from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
+from graphc.passes.expand_training import ExpandTraining
 from graphc.passes.manager import Pass
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable
@@ -38,11 +39,13 @@ class Trained:
     program     as `with_loss` makes it; its values are those of the program it was made of
     parameters  the names of those that are trained
     results     what it gives, the loss first
+    as_inference  dropout does nothing, and statistics of minibatches are not taken
     """
 
     program: Program
     parameters: Sequence[str]
     results: Sequence[str]
+    as_inference: bool = False
 
     @staticmethod
     def of(program: Program, objective: Objective) -> Trained:
@@ -50,7 +53,8 @@ class Trained:
         if LOSS not in objective.results:
             raise fail("bad-option", "measure= is besides a loss, which is required: give loss=")
         held = with_loss(program, objective)
-        return Trained(held, trained_parameters(held, objective.train), objective.results)
+        names = trained_parameters(held, objective.train)
+        return Trained(held, names, objective.results, objective.as_inference)
 
 
 def compile_program_step(
@@ -66,7 +70,7 @@ def compile_program_step(
     """A step that minimises the program's loss; `step(x=…, labels=…)["loss"]` is its sum.
 
     batch  bound on the samples of a call, and the nominal minibatch; None: the bound of their dim
-    seed   of the learner's noise
+    seed   of dropout and of the learner's noise
     communicator  this member of those who train together, each with a part of every minibatch
 
     The program's own arrays are updated. A call beyond a bound compiles again. Raises GraphcError.
@@ -138,6 +142,8 @@ def step_passes(
     made = pipelines.array_training(
         LOSS, trained.parameters, update, options.recompute, options.contraction
     )
+    if not trained.as_inference:
+        made = [ExpandTraining(seed), *made]
     return made if only_tensors else all_passes(made, options)
 
 
