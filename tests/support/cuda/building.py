@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,8 @@ _KERNELS = (
 )
 _COMMENT = re.compile(r"//.*")
 _ENTRY = re.compile(r"__global__ void __launch_bounds__\([\d, ]+\)\s*(\w+)\(")
+
+_ONE_ENGINE = threading.Lock()
 
 
 def missing() -> str:
@@ -65,9 +68,15 @@ def load_object(content: bytes, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
         return ctypes.CDLL(file.name, mode)
 
 
-@cache
 def engine() -> ctypes.CDLL:
-    """`emulator.cpp`, which libraries of kernels find their functions in."""
+    """`emulator.cpp`, which libraries of kernels find their functions in: one, whichever thread
+    asks first."""
+    with _ONE_ENGINE:
+        return _engine()
+
+
+@cache
+def _engine() -> ctypes.CDLL:
     text = (HERE / "emulator.cpp").read_text("utf-8")
     return load_object(_built(("-O2", f"-I{HERE}"), text), ctypes.RTLD_GLOBAL)
 
