@@ -23,6 +23,7 @@ from graphc.learn.program_loss import (
 from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
+from graphc.ops.random import RANDOM_UNIFORM
 from graphc.passes.manager import Pass
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable
@@ -97,6 +98,9 @@ def compile_step(
     if communicator is not None and shards_of(communicator) > members:
         raise fail("not-supported", "shards are parts of a network's minibatch, got a program")
     is_cut = communicator is not None and members > 1
+    if is_cut and any(op.opdef is RANDOM_UNIFORM for op in held.function.block):
+        message = "each would draw the same for its own samples"
+        raise fail("not-supported", f"members cannot share a program's random numbers, {message}")
     passes = step_passes(
         trained, learner, options, checked_seed(seed), members=members, only_tensors=is_cut
     )
