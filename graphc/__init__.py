@@ -43,6 +43,7 @@ _HOMES = {
     "to_networkx": "graphc.api",
     "train": "graphc.api",
     "Adaptation": "graphc.learn.adaptation",
+    **dict.fromkeys(("BlockMomentum", "ModelAveraging"), "graphc.learn.averaging"),
     **dict.fromkeys(("Checkpoint", "read_checkpoint"), "graphc.learn.checkpoint"),
     **dict.fromkeys(("CheckpointFiles", "Checkpoints"), "graphc.learn.checkpoints"),
     "AdaptiveMinibatch": "graphc.learn.minibatch_search",

@@ -26,6 +26,8 @@ from graphc.learn.adaptive import AdaGrad as AdaGrad
 from graphc.learn.adaptive import Adam as Adam
 from graphc.learn.adaptive import AdamW as AdamW
 from graphc.learn.adaptive import RmsProp as RmsProp
+from graphc.learn.averaging import BlockMomentum as BlockMomentum
+from graphc.learn.averaging import ModelAveraging as ModelAveraging
 from graphc.learn.checkpoint import Checkpoint as Checkpoint
 from graphc.learn.checkpoint import read_checkpoint as read_checkpoint
 from graphc.learn.checkpoints import CheckpointFiles as CheckpointFiles
@@ -98,6 +100,19 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> An
 def arctan(x: Any) -> Any:
     """The angle, in radians from -pi/2 to pi/2, whose tangent is x."""
 
+def batch_normalization(
+    x: Any,
+    scale: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    axis: int = -1,
+    epsilon: float = 1e-05,
+    momentum: float = 0.9,
+) -> Any:
+    """scale · (x - mean) / √(variance + epsilon) + bias along `axis`, each (channels,) or a
+    number."""
+
 def bitcast(x: Any, dtype: Any) -> Any:
     """The numbers of another type of as many bits that have the same ones, numpy's `view`; not
     of floats of 16 bits and fewer."""
@@ -155,6 +170,10 @@ def depthwise_conv_transpose(x: Any, weights: Any, strides: Any = 1, dilations: 
 
 def divide(x: Any, y: Any) -> Any:
     """True division: integers are converted first."""
+
+def dropout(x: Any, rate: float = 0.5) -> Any:
+    """x. In a training of a program each element is 0 with probability `rate`, else divided by
+    1 - rate."""
 
 def elu(x: Any) -> Any:
     """Exponential linear unit: e^x - 1 below 0, x elsewhere; slope 1 at 0."""

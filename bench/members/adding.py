@@ -1,12 +1,14 @@
 """Sums with graphc: `python -m bench.members.adding FOLDER COMM BYTES,BYTES… SECONDS`.
 
-COMM is `alone`, `threads` (two of this process), an order or a wire of MPI.
+COMM is `alone`, `threads` (two of this process), an order or a wire of MPI,
+or `gloo`.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +16,22 @@ import numpy as np
 
 import graphc as gc
 from bench.members.clock import timed
-from bench.members.member import communicator, joined
+from bench.members.member import agreed_by, communicator, joined
 from bench.members.ways import Me, Record, keep_to_a_core
 from graphc.runtime.communicators.wire import adder
 
 
 def main(arguments: list[str]) -> None:
     folder, comm, sizes, seconds = arguments
-    me, _ = joined(Path(folder))
+    me, world = joined(Path(folder))
     counts = [int(size) // 4 for size in sizes.split(",")]
     if comm == "threads":
         me.write({str(4 * n): of_threads(me, n, float(seconds)) for n in counts})
         return
     keep_to_a_core(me.rank)
     member = gc.comm.alone() if comm == "alone" else communicator(comm)
+    if world is None:
+        me = replace(me, agree=agreed_by(member))
     me.write({str(4 * n): measured(me, member, n, float(seconds)) for n in counts})
 
 

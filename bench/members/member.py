@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ def main(arguments: list[str]) -> None:
     work = replace(workload(name), inputs=inputs_of(workload(name), me.rank))
     case = FORMS[type(work.spec)](work, How("llvm", "f32", comm=member))
     case.run()
-    if world is not None:
-        world.Barrier()
+    if world is None and member is not None:
+        me = replace(me, agree=agreed_by(member))
     found = timed(me, case.run, float(seconds))
     me.write({**found, "samples": work.samples, "digest": digest(case.parameters())})
 
@@ -46,6 +47,17 @@ def communicator(comm: str) -> Any:
     if comm in ("any", "fixed"):
         return gc.comm.mpi(order=comm)
     return gc.comm.mpi(wire=comm)
+
+
+def agreed_by(member: Any) -> Callable[[int], int]:
+    """`Me.agree` by a communicator."""
+
+    def agree(number: int) -> int:
+        mine = np.array([number if member.rank == 0 else 0])
+        member.all_reduce(mine)
+        return int(mine[0])
+
+    return agree
 
 
 def joined(folder: Path) -> tuple[Me, Any]:

@@ -19,7 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import graphc as gc
 from bench.runner import environment
 
 MPIRUN = ("mpirun",)
@@ -31,6 +30,7 @@ SETTINGS = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
+HERE = {"MASTER_ADDR": "127.0.0.1"}
 LONGEST = 600.0
 """Seconds that members may take."""
 Record = dict[str, Any]
@@ -58,8 +58,6 @@ class Way:
         absent = [f"{name} is not installed" for name in self.needs if find_spec(name) is None]
         if self.over_mpi and shutil.which(MPIRUN[0]) is None:
             absent.append("there is no mpirun")
-        if self.comm == "gloo" and self.module == "member" and not hasattr(gc.comm, "gloo"):
-            absent.append("there is no gc.comm.gloo")
         return ", ".join(absent)
 
 
@@ -74,6 +72,7 @@ WAYS: Mapping[str, Way] = {
     "mpi, fixed": _ours("fixed"),
     "mpi, bf16": _ours("bf16"),
     "mpi, 1bit": _ours("1bit"),
+    "gloo": Way("member", 2, "gloo", ("torch",)),
     "torch alone": Way("torch_member", 1, "none", ("torch",)),
     "torch DDP, gloo": Way("torch_member", 2, "gloo", ("torch",)),
 }
@@ -85,6 +84,7 @@ SUMS: Mapping[str, Way] = {
     "mpi, fixed": Way("adding", 2, "fixed", ("mpi4py",), over_mpi=True),
     "mpi, bf16": Way("adding", 2, "bf16", ("mpi4py",), over_mpi=True),
     "mpi, 1bit": Way("adding", 2, "1bit", ("mpi4py",), over_mpi=True),
+    "gloo": Way("adding", 2, "gloo", ("torch",)),
     "torch's gloo": Way("torch_adding", 2, "gloo", ("torch",)),
 }
 """Of sums by themselves."""
@@ -107,14 +107,14 @@ def together(way: Way, arguments: Sequence[str], mpirun: Sequence[str] = MPIRUN)
     with tempfile.TemporaryDirectory(prefix="graphc-members-") as folder:
         command = [sys.executable, "-m", f"bench.members.{way.module}", folder, way.comm]
         command += arguments
-        place = f"127.0.0.1:{_free_port()}"
+        port = str(_free_port())
         if way.over_mpi:
             started = [[*mpirun, "-n", str(way.members), *command]]
             settings: list[dict[str, str]] = [{}]
         else:
             started = [command] * way.members
             settings = [
-                {"RANK": str(r), "WORLD_SIZE": str(way.members), "MEETING": place}
+                {"RANK": str(r), "WORLD_SIZE": str(way.members), "MASTER_PORT": port, **HERE}
                 for r in range(way.members)
             ]
         processes = [

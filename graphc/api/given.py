@@ -37,6 +37,7 @@ class OfProgram:
     labels: object
     train: str | Sequence[str]
     measure: Measures
+    as_inference: bool = False
 
     def objective(self) -> Objective:
         """What a program is trained by. Networks import no functions of arrays."""
@@ -44,15 +45,17 @@ class OfProgram:
 
         patterns = tuple(arguments.texts(self.train, "train"))
         measures = read_measures(self.measure)
-        return Objective(self.loss, self.output, self.labels, patterns, measures)
+        wanted = self.loss, self.output, self.labels, patterns, measures
+        return Objective(*wanted, as_inference=self.as_inference)
 
     def refuse(self) -> None:
         """GraphcError for any of these, which came with a network."""
         measure = self.measure
         measured = measure if isinstance(measure, Mapping) else arguments.texts(measure, "measure")
         is_given = any(given is not None for given in (self.loss, self.output, self.labels))
+        is_given = is_given or self.as_inference
         if is_given or measured or arguments.texts(self.train, "train"):
-            names = "loss=, output=, labels=, train= and measure="
+            names = "loss=, output=, labels=, train=, measure= and as_inference="
             raise fail("bad-option", f"{names} are for programs: a network has criteria")
 
 

@@ -11,6 +11,7 @@ from graphc.driver.cache_key import default_cache
 from graphc.driver.options import CompileOptions, parse_arithmetic
 from graphc.ir.core import ContractionMode, LaunchMode
 from graphc.learn.adaptation import Adaptation
+from graphc.learn.averaging import Averaging
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.curves import Rate
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, evaluate_dataset
@@ -51,6 +52,7 @@ def compile_training(
     labels: object = None,
     train: str | Sequence[str] = (),
     measure: Measures = (),
+    as_inference: bool = False,
     batch: int | None = None,
     time: int = CompileOptions.time,
     sequences: int = CompileOptions.sequences,
@@ -72,6 +74,8 @@ def compile_training(
     loss, output, labels, train, measure  of a program alone: what is minimised of which result, the
                type of the labels, patterns of the names of parameters that are trained, and what is
                measured besides (docs/tensor.md)
+    as_inference  of a program: its dropout does nothing, its normalisation keeps the statistics it
+               has; `seed` decides what dropout drops
     batch      bound on the samples of a call, and the nominal minibatch that rates refer to; by
                default 256, of a program the bound of their dim
     time       for sequences, as in `compile`: bound on their steps; `sequences`: on how many lie
@@ -103,7 +107,7 @@ def compile_training(
         launch=launch,
         threads=threads,
     )
-    of_program = OfProgram(loss, output, labels, train, measure)
+    of_program = OfProgram(loss, output, labels, train, measure, as_inference)
     member = checked_communicator(comm)
     if isinstance(network, Program):
         from graphc.learn.program_step import compile_program_step
@@ -182,6 +186,7 @@ def train(
     labels: object = None,
     train: str | Sequence[str] = (),
     measure: Measures = (),
+    as_inference: bool = False,
     epochs: int = TrainingPlan.epochs,
     epoch_size: int = TrainingPlan.epoch_size,
     minibatch: Rates | None = None,
@@ -210,6 +215,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     progress: Progress | None = None,
     comm: Communicator | None = None,
+    averaging: Averaging | None = None,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
     record of each epoch.
@@ -233,8 +239,8 @@ def train(
     are computed over all data first. Raises GraphcError for a bad network, data or option, and
     when the criterion is not a number any more (the parameters of the last epoch are put back).
 
-    loss, output, labels, train, measure  of a program, as in `compile_training`; its data are
-                  arrays (samples, …) by input, and `labels`
+    loss, output, labels, train, measure, as_inference  of a program, as in `compile_training`; its
+                  data are arrays (samples, …) by input, and `labels`
     epoch_size    samples of an epoch (of sequences their number), which begins where the one before
                   ended in the data, repeated endlessly; 0: all of them
     validation    data, or a reader, that the network is measured on after each epoch
@@ -247,6 +253,8 @@ def train(
     checkpoints   where they are written, and gone on from, bit for bit
     comm          one of several members who train together, each calling `train` with a network of
                   its own and the same data, of which it takes its share of every minibatch
+    averaging     `BlockMomentum` or `ModelAveraging`: members train by themselves and average
+                  parameters; by default they add the gradients of every minibatch
     """
     check_source("train", data)
     plan = TrainingPlan(
@@ -284,8 +292,9 @@ def train(
     )
     progress = Progress() if progress is None else progress
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    extras = Extras(validation, checkpoints, adaptation, checked_communicator(comm))
-    trainee = trainee_of(network, OfProgram(loss, output, labels, train, measure), time=time)
+    extras = Extras(validation, checkpoints, adaptation, checked_communicator(comm), averaging)
+    of_program = OfProgram(loss, output, labels, train, measure, as_inference)
+    trainee = trainee_of(network, of_program, time=time)
     return run_training(trainee, data, plan, options, progress, extras)
 
 
@@ -307,6 +316,7 @@ def evaluate(
     contraction: ContractionMode = CompileOptions.contraction,
     launch: LaunchMode = CompileOptions.launch,
     threads: int | None = CompileOptions.threads,
+    comm: Communicator | None = None,
 ) -> Mapping[str, float]:
     """Averages per sample over `data`, or over all that a reader gives, of criteria and evaluation
     nodes, by default all of them.
@@ -315,7 +325,9 @@ def evaluate(
     `sequences` at a time; `truncate=K` computes K steps in a call, for sequences of any length in
     the memory for K. Of a program what is measured is `loss` and `measure` of `output`, as in
     `train`, each by its name; without `loss` the measures alone. `contraction`, `launch` and
-    `threads` as in `compile`. Raises GraphcError as `compile`, and for bad data.
+    `threads` as in `compile`. `comm` is one of several members, each with the same network and
+    data, who share the minibatches; all get the averages, with the bits of one. Raises GraphcError
+    as `compile`, and for bad data.
     """
     check_source("evaluate", data)
     dtype, contraction = parse_arithmetic(precision, contraction)
@@ -330,16 +342,16 @@ def evaluate(
         launch=launch,
         threads=threads,
     )
-    wanted = arguments.texts(names, "names")
+    wanted, member = arguments.texts(names, "names"), checked_communicator(comm)
     of_program = OfProgram(loss, output, labels, (), measure)
     if isinstance(network, Program):
         from graphc.learn.program_training import evaluate_program
 
         given = {"names": bool(wanted), "time": bool(time), "truncate": bool(truncate)}
         refuse_of_networks(**given, sequences=sequences != DEFAULT_SIDE_BY_SIDE)
-        return evaluate_program(network, of_program.objective(), data, options).averages
+        return evaluate_program(network, of_program.objective(), data, options, member).averages
     of_program.refuse()
-    return evaluate_dataset(model_of(network), data, options, wanted, truncate).averages
+    return evaluate_dataset(model_of(network), data, options, wanted, truncate, member).averages
 
 
 def check_training_gradient(

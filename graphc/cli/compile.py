@@ -20,7 +20,7 @@ from graphc.cli.objectives import (
     ObjectiveRequest,
     objective_options,
     refuse_objective,
-    trained_option,
+    trained_options,
 )
 from graphc.cli.options import (
     Definitions,
@@ -136,7 +136,7 @@ class ArtifactOption(RecordOption):
 @nodes_option("What to compute, if not the output nodes.")
 @train_option("Make a training step, which is given its memory and minibatches (docs/c.md).")
 @objective_options
-@trained_option
+@trained_options
 @learner_options
 @click.option(
     "--target",

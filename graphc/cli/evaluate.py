@@ -10,6 +10,7 @@ import click
 
 from graphc.cli.command import Command
 from graphc.cli.data_inputs import network_inputs
+from graphc.cli.members import MembersRequest, comm_option, comm_patience_option, is_first, joined
 from graphc.cli.network import open_network, read_data, read_for_program
 from graphc.cli.objectives import (
     OF_NETWORKS,
@@ -51,6 +52,7 @@ Example:
   graphc eval net.safetensors --data test.txt --features 0:64 --labels 64 --classes 10
   graphc eval net.onnx --data test.txt --features 0:64 --labels 64 --classes 10 \\
       --loss softmax_cross_entropy --measure classification_error
+  mpirun -n 4 graphc eval net.safetensors --data test.txt … --comm mpi
 """
 
 
@@ -67,6 +69,8 @@ Example:
 @definition_options
 @program_options
 @parameters_option
+@comm_option
+@comm_patience_option
 @no_cache_option
 @timing_options
 @json_option
@@ -82,6 +86,7 @@ def command(
     options: CompileOptions,
     definitions: Definitions,
     parameters: Path | None,
+    members: MembersRequest,
     timing: TimingReports,
     as_json: bool,
 ) -> None:
@@ -94,23 +99,25 @@ def command(
     files = [model, *data.files, *definitions.macros, *([parameters] if parameters else [])]
     check_reports([timing.time_json], files)
     start = time.perf_counter()
-    with options.phases.measure("read the network"):
-        program = open_program(model, definitions, parameters=parameters)
-    if program is not None:
-        refuse_given(OF_NETWORKS, f"is for networks, {model} is a program")
-        held = with_loss(program, objective.objective())
-        samples = read_for_program(held, terminal, data, options, keep=False)
-        found = measure_program(held, samples, options)
-    else:
-        refuse_objective()
+    with joined(terminal, members) as member:
         with options.phases.measure("read the network"):
-            network = open_network(model, definitions).model
-        samples = read_data(network_inputs(network), terminal, data, options, keep=False)
-        found = evaluate_dataset(network, samples, options, wanted.nodes)
-    seconds = time.perf_counter() - start
-    terminal.write(as_text(found) if not as_json else as_json_text(found, model))
-    timing.make(terminal, options.phases)
-    terminal.remark(f"{found.samples:,} samples, {seconds:.2f} s with compilation")
+            program = open_program(model, definitions, parameters=parameters)
+        if program is not None:
+            refuse_given(OF_NETWORKS, f"is for networks, {model} is a program")
+            held = with_loss(program, objective.objective())
+            samples = read_for_program(held, terminal, data, options, keep=False)
+            found = measure_program(held, samples, options, member)
+        else:
+            refuse_objective()
+            with options.phases.measure("read the network"):
+                network = open_network(model, definitions).model
+            samples = read_data(network_inputs(network), terminal, data, options, keep=False)
+            found = evaluate_dataset(network, samples, options, wanted.nodes, communicator=member)
+        seconds = time.perf_counter() - start
+        terminal.write(as_text(found) if not as_json else as_json_text(found, model))
+        terminal.remark(f"{found.samples:,} samples, {seconds:.2f} s with compilation")
+    if is_first(member):
+        timing.make(terminal, options.phases)
 
 
 def as_text(found: Evaluation) -> str:

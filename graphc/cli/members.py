@@ -31,13 +31,13 @@ FIRST_SPEAKS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MembersRequest:
-    """Who trains together, as the command line says it."""
+    """Who works together, as the command line says it."""
 
     comm: str
-    comm_order: str
-    comm_shards: int
-    comm_wire: str
     comm_patience: float
+    comm_order: str = "any"
+    comm_shards: int = 0
+    comm_wire: str = "full"
 
 
 class MembersOption(RecordOption):

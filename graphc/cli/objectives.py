@@ -15,7 +15,7 @@ from graphc.learn.program_loss import Objective, read_measures
 
 F = TypeVar("F", bound=Callable[..., object])
 
-OF_PROGRAMS = ("loss", "of", "measures", "label_type", "trained")
+OF_PROGRAMS = ("loss", "of", "measures", "label_type", "trained", "as_inference")
 """Options, by their names in Python, that networks do without."""
 
 OF_NETWORKS = ("criterion", "dropout", "precision", "nodes")
@@ -31,10 +31,12 @@ class ObjectiveRequest:
     measures: Sequence[str]
     label_type: str | None
     trained: Sequence[str] = ()
+    as_inference: bool = False
 
     def objective(self) -> Objective:
         measures = read_measures(self.measures)
-        return Objective(self.loss, self.of, self.label_type, tuple(self.trained), measures)
+        wanted = self.loss, self.of, self.label_type, tuple(self.trained), measures
+        return Objective(*wanted, as_inference=self.as_inference)
 
 
 class ObjectiveOption(RecordOption):
@@ -71,14 +73,23 @@ objective_options = stack(
     ),
 )
 
-trained_option = click.option(
-    "--only",
-    "trained",
-    cls=ObjectiveOption,
-    multiple=True,
-    callback=split_names,
-    metavar="NAME,…",
-    help="The parameters of a program to train, with * and ?.  [default: all of floating point]",
+trained_options = stack(
+    click.option(
+        "--only",
+        "trained",
+        cls=ObjectiveOption,
+        multiple=True,
+        callback=split_names,
+        metavar="NAME,…",
+        help="The parameters of a program to train, with * and ?.  "
+        "[default: all of floating point]",
+    ),
+    click.option(
+        "--as-inference",
+        cls=ObjectiveOption,
+        is_flag=True,
+        help="Dropout of a program does nothing, normalisation keeps the statistics that it has.",
+    ),
 )
 
 

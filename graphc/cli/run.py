@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.builder import GraphBuilder
 from graphc.cli.command import Command
+from graphc.cli.members import MembersRequest, comm_option, comm_patience_option, is_first, joined
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     Definitions,
@@ -38,8 +39,11 @@ from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.native_rows import native_rows
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.driver.program import bind_program
+from graphc.learn.agreement import digest_of, require_agreement
 from graphc.learn.shuffle import minibatches
 from graphc.model.program import Program
+from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.sums import gather_rows
 from graphc.runtime.executable import Executable, check_inputs
 from graphc.support.diagnostics import fail
 
@@ -50,6 +54,7 @@ Examples:
   graphc run net.safetensors samples.npy -o scores.npy
   cut -d' ' -f1-64 test.txt | graphc run net.safetensors --nodes z > scores.txt
   graphc run net.safetensors --input features=x.npy --output z=z.npy --output L1.h=h.txt
+  mpirun -n 4 graphc run net.safetensors samples.npy -o scores.npy --comm mpi
 
 Files that start like .npy are read as such, others as text: one sample a line, numbers separated
 by blanks, or CSV. Files that end in .npy are written as such, others as text. A network that looks
@@ -85,6 +90,8 @@ along time takes the samples of a file as the steps of one sequence.
 @threads_option
 @definition_options
 @program_options
+@comm_option
+@comm_patience_option
 @no_cache_option
 @timing_options
 @profile_options
@@ -100,6 +107,7 @@ def command(
     outputs: Sequence[Named],
     options: CompileOptions,
     definitions: Definitions,
+    members: MembersRequest,
     timing: TimingReports,
     profiling: ProfileReports,
 ) -> None:
@@ -113,23 +121,37 @@ def command(
         [timing.time_json, *profiling.files], [model, *definitions.macros, *map(Path, named)]
     )
     options = replace(options, profile=profiling.profile(), freeze=True)
-    with options.phases.measure("read the network"):
-        opened = open_program(model, definitions) or open_network(model, definitions)
-    if isinstance(opened, Program):
-        executable = bind_program(opened, wanted_results(wanted.nodes, outputs), (), options)
-    else:
-        names = output_names(opened, wanted.nodes, outputs)
-        executable = bind(opened.model, lambda m, o: evaluation_passes(m, names, (), o), options)
-    targets = output_targets(list(executable_outputs(executable)), outputs)
-    refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
-    in_rows = not isinstance(opened, Program)  # whose arrays need not be of samples
-    native = native_rows(options.cache)
-    arrays = read_inputs(executable, file, inputs, terminal, native, in_rows=in_rows)
-    results = run_in_batches(executable, arrays) if in_rows else executable(**arrays)
-    for name, target in targets.items():
-        array = _writable(name, target, results[name])
-        stdout = terminal.binary_stdout() if target == DASH else None
-        write_array(target, array, stdout=stdout)  # type: ignore[arg-type] # only used for `-`
+    with joined(terminal, members) as member:
+        with options.phases.measure("read the network"):
+            opened = open_program(model, definitions) or open_network(model, definitions)
+        if isinstance(opened, Program):
+            executable = bind_program(opened, wanted_results(wanted.nodes, outputs), (), options)
+        else:
+            nodes = output_names(opened, wanted.nodes, outputs)
+            executable = bind(
+                opened.model, lambda m, o: evaluation_passes(m, nodes, (), o), options
+            )
+        targets = output_targets(list(executable_outputs(executable)), outputs)
+        refuse_overwriting(model, (Path(target) for target in targets.values() if target != DASH))
+        native = native_rows(options.cache)
+        in_rows = not isinstance(opened, Program)  # whose arrays need not be of samples
+        if member is not None and member.size > 1:
+            require_shareable(opened, executable, [file, *(f for _, f in inputs)])
+        arrays = read_inputs(executable, file, inputs, terminal, native, in_rows=in_rows)
+        if isinstance(opened, Program):
+            results = executable(**arrays)
+        elif member is not None and member.size > 1:
+            results = run_by_members(executable, arrays, member, opened.model.values)
+        else:
+            results = run_in_batches(executable, arrays)
+        if is_first(member):
+            for name, target in targets.items():
+                array = _writable(name, target, results[name])
+                stdout = terminal.binary_stdout() if target == DASH else None
+                # stdout is only used for `-`
+                write_array(target, array, stdout=stdout)  # type: ignore[arg-type]
+    if not is_first(member):
+        return
     timing.make(terminal, options.phases)
     profiling.make(terminal, options.profile)
     samples = len(next(iter(arrays.values()), ()))
@@ -225,6 +247,50 @@ def read_source(
     return read_array(source, stdin=stdin, native=native, in_rows=in_rows)  # type: ignore[arg-type]
 
 
+def require_shareable(
+    opened: GraphBuilder | Program, executable: Executable, files: Sequence[str | None]
+) -> None:
+    """GraphcError unless members can share the samples: each row of the outputs is of a sample, in
+    files that all of them can read."""
+    signature = executable.signature
+    if isinstance(opened, Program):
+        raise fail("not-supported", "members share the samples of networks, got a program")
+    if signature.sequences is not None:
+        raise fail("not-supported", "members cannot share the steps of a sequence")
+    if not _is_per_sample(executable):
+        raise fail(
+            "not-supported", "members cannot share an output that is of all samples together"
+        )
+    if DASH in files or len([f for f in files if f]) < len(signature.input_names):
+        raise fail(
+            "bad-option", "members require files that all of them read, standard input is none"
+        )
+
+
+def run_by_members(
+    executable: Executable,
+    arrays: Mapping[str, np.ndarray],
+    member: Communicator,
+    parameters: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """The outputs for all samples, of which each member computes a part; all of them have them.
+
+    GraphcError `training` where members have other samples or parameters.
+    """
+    said = {"the parameters": digest_of(parameters), "the data": digest_of(arrays)}
+    require_agreement(member, said, "model and samples")
+    _, samples = check_inputs(executable.signature, arrays)
+    ends = [samples * rank // member.size for rank in (member.rank, member.rank + 1)]
+    mine = slice(*ends)
+    made = run_in_batches(executable, {name: array[mine] for name, array in arrays.items()})
+    return {name: gather_rows(member, rows, mine, samples) for name, rows in made.items()}
+
+
+def _is_per_sample(executable: Executable) -> bool:
+    dims = {d.name for d in executable.signature.call_dims}
+    return all(r.shape[0] in dims for r in executable.signature.fresh_results)
+
+
 def run_in_batches(
     executable: Executable, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
@@ -237,9 +303,7 @@ def run_in_batches(
         results = executable(**arrays)
         return {name: results[name] for name in names}
     checked, samples = check_inputs(executable.signature, arrays)
-    dims = {d.name for d in executable.signature.call_dims}
-    per_sample = all(r.shape[0] in dims for r in executable.signature.fresh_results)
-    size = DEFAULT_BATCH if per_sample else max(samples, 1)
+    size = DEFAULT_BATCH if _is_per_sample(executable) else max(samples, 1)
     parts = [
         executable(**{name: array[part] for name, array in checked.items()})
         for part in minibatches(samples, size)

@@ -33,7 +33,7 @@ from graphc.cli.objectives import (
     ObjectiveRequest,
     objective_options,
     refuse_objective,
-    trained_option,
+    trained_options,
 )
 from graphc.cli.options import (
     DataFile,
@@ -183,7 +183,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @click.argument("model", type=MODEL_FILE, metavar="MODEL")
 @data_options
 @objective_options
-@trained_option
+@trained_options
 @training_options
 @learner_options
 @control_options

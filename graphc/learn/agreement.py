@@ -42,9 +42,20 @@ def any_of(communicator: Communicator | None, is_asked: bool) -> bool:
     return bool(asked[0])
 
 
-def require_agreement(communicator: Communicator, said: Mapping[str, bytes]) -> None:
+def digest_of(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """What differs between arrays of other names, types, shapes or values."""
+    digest = hashlib.sha256()
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def require_agreement(
+    communicator: Communicator, said: Mapping[str, bytes], what: str = "training"
+) -> None:
     """GraphcError `training` on all members unless they say the same; `said` has the same keys on
-    all."""
+    all. `what` they have in common is for the message."""
     digests = np.zeros((len(said), communicator.size), np.int64)
     for row, text in zip(digests, said.values(), strict=True):
         digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
@@ -53,5 +64,5 @@ def require_agreement(communicator: Communicator, said: Mapping[str, bytes]) -> 
     differing = (digests != digests[:, :1]).any(axis=1)
     names = [name for name, differs in zip(said, differing, strict=True) if differs]
     if names:
-        message = "members require the same training, other is on some of them"
+        message = f"members require the same {what}, other is on some of them"
         raise fail("training", f"{message}: {', '.join(names)}")

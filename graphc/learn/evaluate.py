@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.learn.agreement import digest_of, require_agreement
 from graphc.learn.dataset import Dataset, check_truncate, extent_of, read_dataset
 from graphc.learn.shuffle import minibatches
-from graphc.learn.source import Data, blocks_of
+from graphc.learn.source import Data, blocks_of, digests_of
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import SCALAR, node_type
+from graphc.runtime.communicators.alone import alone
+from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.sums import gather_rows
 from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import DiagnosticSink, fail
 
+Array = np.ndarray
 DEFAULT_SIDE_BY_SIDE = 16
 """Sequences in a call, where nothing else is asked for."""
 
@@ -42,28 +49,50 @@ class Evaluator:
     truncate: int = 0
     read: Callable[[Data], Data] = lambda data: data
 
-    def measure(self, data: Data) -> Evaluation:
+    def measure(self, data: Data, communicator: Communicator | None = None) -> Evaluation:
         """Averages over data, or over what a reader gives once. GraphcError `input` for data that
-        do not fit, or no sample."""
-        totals, samples = dict.fromkeys(self.names, 0.0), 0
+        do not fit, or no sample.
+
+        communicator  this one of several members, each of which has the same data and measures
+                      every so many-th minibatch; the averages have the bits of one member's
+        """
+        member = communicator if communicator is not None else alone()
+        self._agree(member, "the model", self._identity)
+        totals, samples = np.zeros(len(self.names)), 0
         for block in blocks_of(self.read(data), self.size):
             dataset = read_dataset(self.executable.signature, block, self.truncate)
+            self._agree(member, "the data", lambda d=dataset: repr(digests_of(d)).encode())
             samples += dataset.samples
-            self._add(dataset, totals)
+            for sums in self._sums(dataset, member):
+                totals += sums
+        self._agree(member, "the data", lambda: b"their end")
         if samples == 0:
             raise fail("input", "measuring requires at least one sample, got none")
-        return Evaluation(samples, {name: total / samples for name, total in totals.items()})
+        averages = {n: float(t) / samples for n, t in zip(self.names, totals, strict=True)}
+        return Evaluation(samples, averages)
 
-    def _add(self, dataset: Dataset, totals: dict[str, float]) -> None:
-        """Add the sums over all samples, of `size` units in a minibatch."""
+    def _sums(self, dataset: Dataset, member: Communicator) -> Array:
+        """f64[minibatches, nodes]: sums over `size` units each, which members compute in turn."""
         order = dataset.in_order()
-        for part in minibatches(len(order), self.size):
-            for call in dataset.calls(order[part]):
+        parts = list(minibatches(len(order), self.size))
+        mine = range(member.rank, len(parts), member.size)
+        sums = np.zeros((len(mine), len(self.names)))
+        for row, number in zip(sums, mine, strict=True):
+            for call in dataset.calls(order[parts[number]]):
                 if call.first:
                     self.executable.state = None
                 results = self.executable(**call.given)
-                for name in self.names:
-                    totals[name] += float(results[name])
+                row += [float(results[name]) for name in self.names]
+        return gather_rows(member, sums, np.array(mine, np.intp), len(parts))
+
+    def _agree(self, member: Communicator, what: str, said: Callable[[], bytes]) -> None:
+        if member.size > 1:
+            require_agreement(member, {what: said()}, "measurement")
+
+    def _identity(self) -> bytes:
+        """What decides the sums, of the model."""
+        form = (list(self.names), self.size, self.truncate)
+        return repr(form).encode() + digest_of(self.executable.parameters)
 
 
 def evaluate_dataset(
@@ -72,6 +101,7 @@ def evaluate_dataset(
     options: CompileOptions,
     names: Sequence[str] = (),
     truncate: int = 0,
+    communicator: Communicator | None = None,
 ) -> Evaluation:
     """Averages over `data` (one array (samples, rows) per input; more inputs do not matter).
 
@@ -82,11 +112,12 @@ def evaluate_dataset(
               over the samples, so a 1x1 matrix
     truncate  steps of sequences in a call, which the next one goes on from: less memory, the same
               result; 0: whole sequences
+    communicator  as in `Evaluator.measure`
 
     GraphcError: `missing-node` if there are none, `input` for data that do not fit or no sample,
     `shape-mismatch` for a node of another size.
     """
-    return compile_evaluator(model, data, options, names, truncate).measure(data)
+    return compile_evaluator(model, data, options, names, truncate).measure(data, communicator)
 
 
 def compile_evaluator(

@@ -192,10 +192,12 @@ class Run:
                 self.progress.minibatch(tally.samples, total)
                 if self._is_asked_to_stop():
                     self.is_stopped = True
-                    return
+                    break
                 if self._is_due() and tally.samples != total:
                     self.standing = tally.added_to(self.standing, time.perf_counter() - began)
                     self.write()
+            if self.training.step.blocks is not None:
+                self.training.step.blocks.end()
         finally:
             self.standing = tally.added_to(self.standing, time.perf_counter() - began)
         if tally.samples == 0:
@@ -324,8 +326,10 @@ class Run:
 
     def _is_due(self) -> bool:
         """Whether it is time for a checkpoint."""
-        checkpoints = self.training.checkpoints
+        checkpoints, blocks = self.training.checkpoints, self.training.step.blocks
         if checkpoints is None or checkpoints.minutes is None:
+            return False
+        if blocks is not None and not blocks.is_between:
             return False
         return time.monotonic() - self.written >= 60 * checkpoints.minutes
 

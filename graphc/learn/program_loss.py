@@ -20,6 +20,7 @@ from graphc.ir.traversal import walk
 from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.learn.losses import LOSSES, Loss, loss_of, measure_of
 from graphc.model.program import Program
+from graphc.ops.training_forms import RUNNING_STATISTIC
 from graphc.support.arguments import kind_of, table, texts
 from graphc.support.diagnostics import GraphcError, fail, suggestion
 from graphc.support.graphs import reachable
@@ -45,6 +46,7 @@ class Objective:
     labels  the type of the labels, a text or an array like them; None: that of the output
     train   patterns of the names of parameters that are trained; none: all of floating point
     measures  what is computed besides the loss, by name
+    as_inference  dropout does nothing, and normalisation keeps its running statistics
     """
 
     loss: str | Loss | None = None
@@ -52,6 +54,7 @@ class Objective:
     labels: object = None
     train: Sequence[str] = ()
     measures: Mapping[str, str | Loss] = field(default_factory=dict[str, str | Loss])
+    as_inference: bool = False
 
     @property
     def results(self) -> list[str]:
@@ -211,11 +214,13 @@ def sample_dim(program: Program) -> Dim:
 
 def trained_parameters(program: Program, patterns: Sequence[str]) -> list[str]:
     """Those of floating point that the loss depends on, and that some pattern fits, if there are
-    any. GraphcError for a pattern that fits none of them."""
+    any; running statistics are not trained. GraphcError for a pattern that fits none of them."""
     function = program.function
+    statistics = {op.operands[0] for op in walk(function) if op.opdef is RUNNING_STATISTIC}
     used = reachable(list(function.returned), lambda v: v.op.operands if v.op is not None else ())
     roles = zip(function.arguments, function.roles, strict=True)
-    found = {a.name or "": a.tensor.dtype for a, role in roles if role == "parameter" and a in used}
+    given = [a for a, role in roles if role == "parameter" and a not in statistics]
+    found = {a.name or "": a.tensor.dtype for a in given if a in used}
     floats = [name for name, dtype in found.items() if _is_trained(dtype)]
     for pattern in patterns:
         fitting = [name for name in found if fnmatchcase(name, pattern)]

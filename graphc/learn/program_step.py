@@ -23,7 +23,7 @@ from graphc.learn.program_loss import (
 from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
-from graphc.ops.random import RANDOM_UNIFORM
+from graphc.passes.expand_training import ExpandTraining
 from graphc.passes.manager import Pass
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable
@@ -39,11 +39,13 @@ class Trained:
     program     as `with_loss` makes it; its values are those of the program it was made of
     parameters  the names of those that are trained
     results     what it gives, the loss first
+    as_inference  dropout does nothing, and statistics of minibatches are not taken
     """
 
     program: Program
     parameters: Sequence[str]
     results: Sequence[str]
+    as_inference: bool = False
 
     @staticmethod
     def of(program: Program, objective: Objective) -> Trained:
@@ -51,7 +53,8 @@ class Trained:
         if LOSS not in objective.results:
             raise fail("bad-option", "measure= is besides a loss, which is required: give loss=")
         held = with_loss(program, objective)
-        return Trained(held, trained_parameters(held, objective.train), objective.results)
+        names = trained_parameters(held, objective.train)
+        return Trained(held, names, objective.results, objective.as_inference)
 
 
 def compile_program_step(
@@ -67,7 +70,7 @@ def compile_program_step(
     """A step that minimises the program's loss; `step(x=…, labels=…)["loss"]` is its sum.
 
     batch  bound on the samples of a call, and the nominal minibatch; None: the bound of their dim
-    seed   of the learner's noise
+    seed   of dropout and of the learner's noise
     communicator  this member of those who train together, each with a part of every minibatch
 
     The program's own arrays are updated. A call beyond a bound compiles again. Raises GraphcError.
@@ -98,9 +101,6 @@ def compile_step(
     if communicator is not None and shards_of(communicator) > members:
         raise fail("not-supported", "shards are parts of a network's minibatch, got a program")
     is_cut = communicator is not None and members > 1
-    if is_cut and any(op.opdef is RANDOM_UNIFORM for op in held.function.block):
-        message = "each would draw the same for its own samples"
-        raise fail("not-supported", f"members cannot share a program's random numbers, {message}")
     passes = step_passes(
         trained, learner, options, checked_seed(seed), members=members, only_tensors=is_cut
     )
@@ -109,7 +109,13 @@ def compile_step(
         wider = held.with_bounds(bounds)
         if communicator is None or not is_cut:
             return compile_program(wider, passes, options)
-        return function_for_members(communicator, lower_program(wider, options, passes), options)
+        lowered = lower_program(wider, options, passes)
+        updated = [result.updates for result in lowered.signature.results]
+        for name in held.values:
+            if name in updated and name not in trained.parameters:
+                message = f"members cannot share a program's statistics of a minibatch: `{name}`"
+                raise fail("not-supported", message)
+        return function_for_members(communicator, lowered, options)
 
     executable = Executable(
         *compiled({}), held.values, recompile=compiled, threads=thread_count(options.threads)
@@ -142,6 +148,8 @@ def step_passes(
     made = pipelines.array_training(
         LOSS, trained.parameters, update, options.recompute, options.contraction
     )
+    if not trained.as_inference:
+        made = [ExpandTraining(seed), *made]
     return made if only_tensors else all_passes(made, options)
 
 

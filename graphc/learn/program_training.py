@@ -72,6 +72,7 @@ class ProgramTrainee:
         options: CompileOptions,
         adaptation: Adaptation | None,
         found: Checkpoint | None,
+        communicator: Communicator | None,
     ) -> Data:
         wrong = {
             "truncate": bool(plan.truncate),
@@ -120,20 +121,28 @@ class ProgramTrainee:
 
 
 def evaluate_program(
-    program: Program, objective: Objective, data: Data, options: CompileOptions
+    program: Program,
+    objective: Objective,
+    data: Data,
+    options: CompileOptions,
+    communicator: Communicator | None = None,
 ) -> Evaluation:
     """Averages per sample of the loss and the measures, over arrays by name or what a reader gives;
     `options.batch` samples in a call.
 
+    communicator  as in `Evaluator.measure`
+
     GraphcError for an objective or data that do not fit, `input` for no sample.
     """
-    return measure_program(with_loss(program, objective), data, options)
+    return measure_program(with_loss(program, objective), data, options, communicator)
 
 
-def measure_program(held: Program, data: Data, options: CompileOptions) -> Evaluation:
+def measure_program(
+    held: Program, data: Data, options: CompileOptions, communicator: Communicator | None = None
+) -> Evaluation:
     """The same, of a program that has its loss and measures."""
     names = [r.name for r in held.function.results]
-    return _evaluator(held, names, options).measure(data)
+    return _evaluator(held, names, options).measure(data, communicator)
 
 
 def _evaluator(held: Program, names: Sequence[str], options: CompileOptions) -> Evaluator:

@@ -122,11 +122,7 @@ class MemorySource:
         return window(self.seed if self.shuffle else None, request.epoch, request.size, self.units)
 
     def fingerprint(self) -> Mapping[str, str]:
-        if isinstance(self.dataset, Samples):
-            return {name: _digest([rows]) for name, rows in self.dataset.arrays.items()}
-        if isinstance(self.dataset, Sequences):
-            return {name: _digest(items) for name, items in self.dataset.lists.items()}
-        return {}
+        return digests_of(self.dataset)
 
 
 def window(seed: int | None, epoch: int, size: int, total: int) -> Array:
@@ -197,6 +193,15 @@ class ReaderSource:
         found = {f"column {n}": str(c) for n, c in self.reader.schema.items()}
         said = {"order": getattr(self.reader, "order", ""), "reader": fingerprint_of(self.reader)}
         return found | {name: str(value) for name, value in said.items() if value}
+
+
+def digests_of(dataset: Dataset) -> Mapping[str, str]:
+    """What differs between different data in memory, by the inputs that they are for."""
+    if isinstance(dataset, Samples):
+        return {name: _digest([rows]) for name, rows in dataset.arrays.items()}
+    if isinstance(dataset, Sequences):
+        return {name: _digest(items) for name, items in dataset.lists.items()}
+    return {}
 
 
 def _digest(items: Iterable[Columns]) -> str:

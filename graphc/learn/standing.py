@@ -121,6 +121,8 @@ class Snapshot:
         if self.memory:
             remember(step.learner, self.memory)
         step.steps = self.steps
+        if step.blocks is not None:
+            step.blocks.begin()
 
 
 def _copies(arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -19,7 +19,8 @@ from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType, TensorType
 from graphc.learn.agreement import share_of
-from graphc.learn.dataset import WHOLE, Dataset, Samples, Share, check_data, read_dataset
+from graphc.learn.averaging import Blocks
+from graphc.learn.dataset import WHOLE, Call, Dataset, Samples, Share, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import (
@@ -89,6 +90,7 @@ class TrainingStep:
         self._executable = executable
         self._fixed_samples = fixed_samples
         self._communicator = communicator
+        self._blocks: Blocks | None = None
         self._set_learner(learner)
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
@@ -212,6 +214,7 @@ class TrainingStep:
         size = min(size, max(len(order), 1))  # memory for what there is
         if (
             self._executable.runs_minibatches
+            and self._blocks is None
             and isinstance(dataset, Samples)
             and not self._follows_losses
         ):
@@ -225,9 +228,28 @@ class TrainingStep:
             for call in dataset.calls(order[chosen], share):
                 if call.first:
                     self.state = None
+                if self._blocks is not None:
+                    yield self._part_of_all(call, self._blocks)
+                    continue
                 results = self(**call.given)
                 values = {name: np.asarray(value)[None] for name, value in results.items()}
                 yield Part(self._samples, values)
+
+    def _part_of_all(self, call: Call, blocks: Blocks) -> Part:
+        """An update by this member alone, unless it has no samples, and the sums of all members."""
+        names = [result.name for result in self.signature.fresh_results]
+        sums = np.zeros(1 + len(names))
+        blocks.before_update()
+        if call.samples:
+            results = self(**call.given)
+            sums[:] = [self._samples, *(results[name] for name in names)]
+        else:
+            self._steps += 1
+        blocks.communicator.all_reduce(sums)
+        samples = int(sums[0])
+        blocks.after_update(samples)
+        values = zip(names, sums[1:], strict=True)
+        return Part(samples, {name: np.array([value]) for name, value in values})
 
     def _native_parts(
         self, arrays: Mapping[str, np.ndarray], order: np.ndarray, size: int
@@ -325,7 +347,17 @@ class TrainingStep:
     @property
     def communicator(self) -> Communicator | None:
         """This member of those who train together."""
-        return self._communicator
+        return self._communicator if self._blocks is None else self._blocks.communicator
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """How members that train by themselves average their parameters; None where they add
+        gradients."""
+        return self._blocks
+
+    @blocks.setter
+    def blocks(self, blocks: Blocks) -> None:
+        self._blocks = blocks
 
     @property
     def signature(self) -> Signature:
@@ -342,8 +374,9 @@ class TrainingStep:
 
     @property
     def learner_state(self) -> Mapping[str, np.ndarray]:
-        """The learner's arrays by name, such as `velocity.W0`."""
-        return self._executable.learner_state
+        """The learner's arrays by name, such as `velocity.W0`, and those of block momentum."""
+        found = self._executable.learner_state
+        return found if self._blocks is None else {**found, **self._blocks.state}
 
     @property
     def state(self) -> Mapping[str, np.ndarray] | None:

@@ -11,10 +11,12 @@ from graphc.driver.members import for_shard
 from graphc.driver.options import CompileOptions
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.agreement import share_of
+from graphc.learn.averaging import STATE, Averaging, Blocks, checked_averaging, resets
 from graphc.learn.checkpoint import Checkpoint
 from graphc.learn.checkpoints import Checkpoints, require_same
 from graphc.learn.dataset import read_dataset
 from graphc.learn.evaluate import Evaluator
+from graphc.learn.learner import follows_losses
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import Validation, require_measured
 from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_source, is_reader
@@ -36,12 +38,14 @@ class Extras:
     checkpoints  where they are written, and gone on from
     adaptation   what keeps the network near another one
     communicator one of several members who train together
+    averaging    how they do where each trains by itself; None: they add gradients
     """
 
     validation: Data | None = None
     checkpoints: Checkpoints | None = None
     adaptation: Adaptation | None = None
     communicator: Communicator | None = None
+    averaging: Averaging | None = None
 
     def __post_init__(self) -> None:
         if self.validation is not None:
@@ -50,6 +54,12 @@ class Extras:
             instance(self.checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
         if self.adaptation is not None:
             instance(self.adaptation, Adaptation, "adaptation", "a gc.Adaptation")
+        if self.averaging is not None:
+            checked_averaging(self.averaging)
+            if self.communicator is None:
+                raise fail("bad-option", "averaging is for members who train together: give comm=")
+            if shards_of(self.communicator) != self.communicator.size:
+                raise fail("bad-option", "averaging is of members' own steps, which have no shards")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +111,7 @@ class Training:
         """What the validation data say of the parameters as they are."""
         if self.evaluator is None or self.validation is None:
             return None
-        found = self.evaluator.measure(self.validation)
+        found = self.evaluator.measure(self.validation, self.step.communicator)
         averages = dict(found.averages)
         return Validation(found.samples, averages.pop(self.step.criterion), averages)
 
@@ -124,11 +134,9 @@ def prepared(
     if found is not None:
         then = {n: v for n, v in found.configuration.items() if not n.startswith(OF_DATA)}
         require_same(then, said)
-    data = trainee.made_ready(data, plan, options, extras.adaptation, found)
+    data = trainee.made_ready(data, plan, options, extras.adaptation, found, extras.communicator)
     fitted, size = trainee.fitted(data, plan, options)
-    step = trainee.step(
-        plan, for_shard(fitted, share_of(extras.communicator).size), extras.communicator
-    )
+    step = _step(trainee, plan, fitted, extras)
     source = _source(step, data, plan)
     if source.units == 0:
         raise fail("input", "training requires at least one sample, got none")
@@ -155,6 +163,30 @@ def prepared(
         found,
         frozenset(plan.changes()),
     )
+
+
+def _step(
+    trainee: Trainee, plan: TrainingPlan, options: CompileOptions, extras: Extras
+) -> TrainingStep:
+    """The step of one member, or of all."""
+    communicator, averaging = extras.communicator, extras.averaging
+    shard = for_shard(options, share_of(communicator).size)
+    if averaging is None or communicator is None:
+        return trainee.step(plan, shard, communicator)
+    if follows_losses(plan.learner):
+        name = type(plan.learner).__name__
+        raise fail("not-supported", f"{name} follows losses, of which members that average see own")
+    step = trainee.step(plan, shard, None)
+    updated = [result.updates for result in step.signature.results]
+    step.blocks = Blocks(
+        averaging,
+        communicator,
+        [name for name in trainee.values if name in updated],
+        lambda: trainee.values,
+        lambda: {n: a for n, a in step.learner_state.items() if not n.startswith(STATE)},
+        resets(averaging, plan.learner),
+    )
+    return step
 
 
 def _source(step: TrainingStep, data: Data, plan: TrainingPlan) -> Source:
@@ -190,6 +222,7 @@ def _said(
         "minimum_rate": str(plan.minimum_rate),
         "adaptation": str(extras.adaptation),
         "validation": str(extras.validation is not None),
+        **({} if extras.averaging is None else {"averaging": str(extras.averaging)}),
         "backend": options.backend,
         "precision": options.precision.value,
         "contraction": options.contraction,

@@ -24,6 +24,7 @@ from graphc.ops import (
     random,
     reduction,
     selection,
+    training_forms,
     update_rows,
 )
 from graphc.ops.nodes.plugged import OpTable
@@ -42,6 +43,7 @@ ALL_OPS = (
     *selection.OPS,
     *contraction.OPS,
     *random.OPS,
+    *training_forms.OPS,
     *control.OPS,
     *kernel.OPS,
     *epilogue.OPS,

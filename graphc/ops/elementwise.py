@@ -374,7 +374,8 @@ LOGICAL_NOT = _logical("logical_not", "negation of a truth value", ("x",), "y = 
 # --- gradients cut off ---------------------------------------------------------------------------
 
 
-def _identity_rule(_s: Scalars[S], _params: Params, /, *args: S) -> S:
+def identity_rule(_s: Scalars[S], _params: Params, /, *args: S) -> S:
+    """The first operand."""
     return args[0]
 
 
@@ -384,7 +385,7 @@ STOP_GRADIENT = OpDef(
     operands=("x",),
     infer=same_types((*NUMBERS, DType.I1)),
     reference=lambda _p, x: x.copy(),
-    codegen=Elementwise(_identity_rule),
+    codegen=Elementwise(identity_rule),
     vjp=NotDifferentiable.ZERO,
     equation="y = x",
     array="stop_gradient",

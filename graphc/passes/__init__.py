@@ -16,6 +16,7 @@ from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from graphc.passes.eliminate_dead_code import EliminateDeadCode
 from graphc.passes.expand_nodes import ExpandNodes
+from graphc.passes.expand_training import ExpandTraining
 from graphc.passes.fold_constants import FoldConstants
 from graphc.passes.fold_scales import FoldScales
 from graphc.passes.fuse_epilogues import FuseEpilogues
@@ -46,6 +47,7 @@ PASSES: dict[str, type[Pass]] = {
         InferShapes,
         ExpandNodes,
         # tensor level
+        ExpandTraining,
         MergeProducts,
         HoistPooling,
         SynthesizeGradient,

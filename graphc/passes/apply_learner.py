@@ -50,7 +50,7 @@ from graphc.ops.update_rows import Lookup, update_rows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.rule_text import rule_of
-from graphc.passes.share_gradients import only_where, samples_of, share
+from graphc.passes.share_gradients import only_where, require_shareable, samples_of, share
 from graphc.passes.synthesize_gradient import PREFIX
 from graphc.support.diagnostics import suggestion
 
@@ -75,6 +75,7 @@ def apply_learner(
     kept = [(info, v) for info, v in found if _trained(function, info) is None]
     gradients, touched = [g for _, g in trained], [None] * len(trained)
     if members > 1:
+        require_shareable(function)
         is_lazy = rule.lazy and not terms.moves_all
         lookups = [lookups_of(g) if is_lazy else None for g in gradients]
         shared = share(builder, gradients, lookups, kept, members, samples_of(builder, function))

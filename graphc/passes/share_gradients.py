@@ -17,6 +17,8 @@ from graphc.ops.constant import constant, extent, full_like
 from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.indexed import OuterParams, transposed_sparse_product
 from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
+from graphc.ops.nodes.training import SHARD
+from graphc.ops.random import RANDOM_UNIFORM
 from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.support.diagnostics import fail
 
@@ -34,6 +36,14 @@ class Shared:
     gradients: list[Value]
     touched: list[Value | None]
     kept: list[Kept]
+
+
+def require_shareable(function: Function) -> None:
+    """GraphcError `not-supported` for random numbers that do not know which shard they are of."""
+    is_random = any(op.opdef is RANDOM_UNIFORM for op in function.block)
+    if is_random and function.argument(SHARD) is None:
+        message = "each would draw the same for its own samples"
+        raise fail("not-supported", f"members cannot share a program's random numbers, {message}")
 
 
 def samples_of(b: IRBuilder, function: Function) -> Callable[[TensorType], Value]:

@@ -65,6 +65,7 @@ from graphc.ops.reduction import (
     ExtremumParams,
     ReduceParams,
 )
+from graphc.ops.training_forms import DROP, RUNNING_STATISTIC
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.matching import Result, is_float, is_number, made_by, operand_of, splat
@@ -92,6 +93,10 @@ def _drop_right(number: float) -> Callable[[IRBuilder, Operation], Result]:
         return [x] if is_number(y, number) else None
 
     return rewrite
+
+
+def _first_operand(_b: IRBuilder, op: Operation) -> Result:
+    return [op.operands[0]]
 
 
 def _add_zero(_b: IRBuilder, op: Operation) -> Result:
@@ -301,6 +306,7 @@ PATTERNS: tuple[Pattern, ...] = (
         Pattern("reduce-of-reduce", o, _reduce_of_reduce)
         for o in (REDUCE_SUM, REDUCE_MAX, REDUCE_MIN)
     ),
+    *(Pattern("outside-of-training", o, _first_operand) for o in (DROP, RUNNING_STATISTIC)),
     Pattern("cast-same", CAST, _cast_same),
     Pattern("cast-of-cast", CAST, _cast_of_cast),
     *MOVEMENT_PATTERNS,

@@ -154,6 +154,11 @@ class Executable:
         return self._plan.signature
 
     @property
+    def parameters(self) -> Mapping[str, Array]:
+        """What it reads at every call."""
+        return self._parameters
+
+    @property
     def threads(self) -> int:
         """How many compute a call, where the backend shares work; results have the same bits for
         any number. May be set between calls: nothing is compiled again."""

@@ -16,10 +16,10 @@ from graphc.ir.core import IRBuilder, Value
 from graphc.ir.dims import size_ceiling
 from graphc.ir.elements import converted
 from graphc.ir.types import DType, Symbol, TensorType, TypeRuleError
-from graphc.ops import bits, elementwise, functions, random
+from graphc.ops import bits, elementwise, functions, random, training_forms
 from graphc.ops.constant import constant, iota
 from graphc.support.diagnostics import fail
-from graphc.tensor import lookup, numeric
+from graphc.tensor import lookup, normalisation, numeric
 from graphc.tensor.caller import caller_location
 from graphc.tensor.promotion import PlainArray, element_type, named_type, number_as
 from graphc.tensor.shapes import Axes, a_shape, fixed_sizes, whole
@@ -115,6 +115,41 @@ def layer_normalization(
     """scale · (x - mean) / √(variance + epsilon) + bias, mean and variance along `axis`."""
     made = floats(lambda b, v: numeric.normalized(b, v, axis, float(epsilon)), x)
     return of_elements(elementwise.ADD)(of_elements(elementwise.MUL)(made, scale), bias)
+
+
+def batch_normalization(
+    x: Any,
+    scale: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+) -> Any:
+    """scale · (x - mean) / √(variance + epsilon) + bias along `axis`, each (channels,) or a number.
+
+    A training of a program takes the mean and the variance (divided by the number of elements) of
+    the minibatch's channels. Then `mean` and `variance` have to be parameters: they are not trained
+    but become momentum times themselves plus (1 - momentum) times what the minibatch shows. (Ioffe
+    and Szegedy, Batch Normalization, 2015)
+    """
+
+    def rule(b: IRBuilder, x: Value, *columns: Value) -> Value:
+        settings = float(epsilon), float(momentum)
+        return normalisation.batch_normalized(b, x, columns, axis, *settings)  # type: ignore[arg-type]
+
+    return floats(rule, x, scale, bias, mean, variance)
+
+
+def dropout(x: Any, rate: float = 0.5) -> Any:
+    """x. In a training of a program each element is 0 with probability `rate`, else divided by
+    1 - rate.
+
+    Which ones follows from the seed of the training, the number of the step and the element's
+    place, on every backend. (Srivastava et al., Dropout, 2014)
+    """
+    return floats(lambda b, v: training_forms.drop(b, v, float(rate)), x)
 
 
 def top_k(x: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
@@ -394,6 +429,7 @@ _OF_ELEMENTS = [of_elements(op) for op in (*elementwise.OPS, *functions.OPS, *bi
 _OTHERS = (
     *(
         arange,
+        batch_normalization,
         bitcast,
         broadcast_to,
         cast,
@@ -404,6 +440,7 @@ _OTHERS = (
         depthwise_conv,
         depthwise_conv_transpose,
         divide,
+        dropout,
         expand_dims,
         eye,
         flip,

@@ -216,6 +216,40 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use("cast {dtype = f64} : tensor<3x5xf64>", "graph-structure", "(x), got 0"),
         use("cast %a {dtype = f64} : tensor<15xf64>", "graph-structure", "is marked tensor<15xf"),
     ),
+    "drop": (
+        use("drop %a {rate = 1.5} : tensor<3x5xf32>", "bad-value", "a rate from 0 to 1, got 1.5"),
+        use("drop %a : tensor<3x5xf32>", "bad-value", "parameter `rate` is required"),
+        use("drop %i {rate = 0.5} : tensor<3x5xi32>", "ill-typed", "requires elements of f32"),
+        use("drop {rate = 0.5} : tensor<3x5xf32>", "graph-structure", "(x), got 0"),
+        use("drop %a {rate = 0.5} : tensor<5x3xf32>", "graph-structure", "is marked tensor<5x3"),
+    ),
+    "running_statistic": (
+        use(
+            "running_statistic %a, %b {momentum = -1.0} : tensor<3x5xf32>",
+            "bad-value",
+            "a momentum from 0 to 1, got -1",
+        ),
+        use(
+            "running_statistic %a, %b : tensor<3x5xf32>",
+            "bad-value",
+            "parameter `momentum` is required",
+        ),
+        use(
+            "running_statistic %a, %t {momentum = 0.5} : tensor<3x5xf32>",
+            "ill-typed",
+            "requires operands of one type",
+        ),
+        use(
+            "running_statistic %a {momentum = 0.5} : tensor<3x5xf32>",
+            "graph-structure",
+            "(running, seen), got 1",
+        ),
+        use(
+            "running_statistic %i, %i {momentum = 0.5} : tensor<3x5xi32>",
+            "ill-typed",
+            "requires elements of f32",
+        ),
+    ),
     "stop_gradient": _unary("stop_gradient", "a", wrong="i")[:5],
     # reductions
     **{n: _reduction(n) for n in ("reduce_sum", "reduce_max", "reduce_min")},

@@ -39,7 +39,8 @@ x = Input(6, tag=feature)
 y = Input(3, tag=label)
 W = Parameter(5, 6)
 V = Parameter(3, 5)
-ce = CrossEntropyWithSoftmax(y, Times(V, Tanh(Times(W, x))), tag=criteria)
+z = Times(V, Tanh(Times(W, x)))
+ce = CrossEntropyWithSoftmax(y, z, tag=criteria)
 """
 COMMAND = (
     "train net.ndl --data rows.txt --features 0:6 --labels 6 --classes 3 --minibatch 7 --epochs 2"
@@ -58,19 +59,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, members: int, *options: str) -> subprocess.CompletedProcess[str]:
+    return run_words(folder, members, [*COMMAND.split(), "--learning-rate", "0.5", *options])
+
+
+def run_words(folder: Path, members: int, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     start = ["mpirun", "-n", str(members)] if members else []
-    words = [
-        *start,
-        sys.executable,
-        "-c",
-        CALL,
-        *COMMAND.split(),
-        "--learning-rate",
-        "0.5",
-        *options,
-    ]
     return subprocess.run(
-        words,
+        [*start, sys.executable, "-c", CALL, *words],
         cwd=folder,
         env={**os.environ, **SETTINGS},
         capture_output=True,
@@ -96,6 +91,18 @@ def test_members_train_one_model_with_the_bits_of_one(folder: Path) -> None:
         np.testing.assert_allclose(two.parameters[name], value, 1e-5, 1e-6)
 
 
+def test_members_compute_the_rows_of_one_file(folder: Path) -> None:
+    one = gc.load(folder / "net.ndl", seed=4)
+    one.save(folder / "net.safetensors")
+    rows = np.random.default_rng(0).standard_normal((7, 6)).astype(np.float32)
+    np.save(folder / "x.npy", rows)
+    words = "run net.safetensors x.npy --nodes z -o z.npy --comm mpi"
+    done = run_words(folder, 2, words.split())
+    assert done.returncode == 0, done.stderr
+    expected = gc.compile(one, outputs="z")(x=rows)["z"]
+    assert np.array_equal(np.load(folder / "z.npy"), expected)
+
+
 def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
     (folder / "net.ndl").write_text(NET.replace("Input(6", "Input(5"), encoding="utf-8")
     failed = run(folder, 2, "--comm", "mpi", "-o", "two.safetensors")
@@ -105,16 +112,17 @@ def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
 
 
 def run_script(text: str, before: Sequence[str] = (), **settings: str) -> tuple[int, str]:
-    """Exit code and stderr of two members that run a script."""
+    """Exit code of two members that run a script, and all that is said."""
     done = subprocess.run(
         [*before, "mpirun", "-n", "2", sys.executable, "-c", text],
         env={**os.environ, **SETTINGS, **settings},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout
 
 
 LOST = """
@@ -149,6 +157,9 @@ MAY_CUT = (
 @pytest.mark.skipif(not MAY_CUT, reason="needs `ip`, and a network namespace to cut a link in")
 def test_a_cut_link_is_named_and_the_job_ends() -> None:
     """Although the launcher hears of it by no message: its links are cut too."""
+    version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=True)
+    if "Open MPI" not in version.stdout:
+        pytest.skip("only of Open MPI it is known how members of one machine are made to use lo")
     code, said = run_script(
         LOST.replace("LOSE", "subprocess.run(['ip', 'link', 'set', 'lo', 'down'], check=True)"),
         [*IN_A_NAMESPACE, 'ip link set lo up; "$@"', "sh"],
@@ -198,7 +209,7 @@ def test_a_killed_member_ends_the_job_and_one_goes_on_with_the_same_bits(
     monkeypatch.chdir(folder)
     code, said = run_script(TRAINING + KILLED)
     assert code != 0
-    assert "on signal 9" in said or "KILLED BY SIGNAL: 9" in said  # Open MPI, MPICH
+    assert "signal 9" in said  # as mpirun says
     training: dict[str, Any] = {}
     exec(TRAINING, training)  # noqa: S102 # the text above
     reached = gc.load(folder / "state").parameters["W"]

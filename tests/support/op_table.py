@@ -29,6 +29,7 @@ from graphc.ops import (
     random,
     reduction,
     selection,
+    training_forms,
 )
 from tests.support import depthwise_cases, movement_cases
 from tests.support.judges import (
@@ -431,7 +432,7 @@ def _function(op: OpDef, domain: tuple[float, float] = (-2.0, 2.0)) -> Row:
 _GELU = near(lambda _v, x: 10 * np.abs(x), "10 u |x|", "1 + erf(x / √2) cancels below 0")
 
 
-_e, _f = elementwise, functions
+_e, _f, _t = elementwise, functions, training_forms
 ROWS: tuple[Row, ...] = (
     _arithmetic(_e.ADD, NUMBERS, "smooth"),
     _arithmetic(_e.SUB, NUMBERS, "smooth"),
@@ -472,6 +473,14 @@ ROWS: tuple[Row, ...] = (
     *(Row(op, bits.INTEGERS, _elementwise(op), EXACT) for op in bits.OPS if op is not bits.BITCAST),
     Row(bits.BITCAST, NUMBERS, _bitcasts, EXACT),
     Row(_e.ROUND_BF16, (DType.F32,), _elementwise(_e.ROUND_BF16), EXACT),
+    Row(_t.DROP, FLOATS, _elementwise(_t.DROP, _t.DropParams(0.5)), EXACT, "smooth"),
+    Row(
+        _t.RUNNING_STATISTIC,
+        FLOATS,
+        _elementwise(_t.RUNNING_STATISTIC, _t.RunningStatisticParams(0.9)),
+        EXACT,
+        "smooth",
+    ),
     Row(_e.STOP_GRADIENT, ALL, _elementwise(_e.STOP_GRADIENT), EXACT),
     Row(constant.CONSTANT, ALL, _constants, EXACT),
     Row(constant.IOTA, NUMBERS, _positions, EXACT),

@@ -101,3 +101,49 @@ def test_two_epochs_are_pytorch_s(learner: str, backend: str, tmp_path: Path) ->
     for name, value in wanted.items():
         np.testing.assert_allclose(net.parameters[name], value, rtol=1e-5, atol=1e-5)
         assert np.abs(value - start()[name]).max() > 1e-3
+
+
+def test_batch_normalisation_is_trained_as_pytorch_does(tmp_path: Path) -> None:
+    """Its running variance divides by one element less, which is undone here."""
+    helper, float_ = onnx.helper, onnx.TensorProto.FLOAT
+    rng = np.random.default_rng(7)
+    values = {"kernel": rng.normal(0, 0.3, (4, 1, 3, 3)), "scale": rng.uniform(0.5, 2, 4)}
+    values |= {"shift": rng.normal(size=4), "mean": np.zeros(4), "variance": np.ones(4)}
+    values = {name: value.astype(np.float32) for name, value in values.items()}
+    columns = ["scale", "shift", "mean", "variance"]
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["c"], kernel_shape=[3, 3]),
+        helper.make_node("BatchNormalization", ["c", *columns], ["n"], epsilon=1e-3, momentum=0.8),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", float_, ["batch", 1, 8, 8])
+    y = helper.make_tensor_value_info("y", float_, ["batch", 4])
+    held = [onnx.numpy_helper.from_array(v, n) for n, v in values.items()]
+    graph = helper.make_graph(nodes, "normalised", [x], [y], held)
+    opset = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, opset_imports=opset), tmp_path / "n.onnx")
+    net = gc.load_program(tmp_path / "n.onnx")
+    step = gc.compile_training(net, loss="squared_error", learner=gc.SGD(0.5), batch=MINIBATCH)
+
+    nn = torch.nn.functional
+    p = {n: torch.tensor(v, requires_grad=n not in columns[2:]) for n, v in values.items()}
+    descent = torch.optim.SGD([v for v in p.values() if v.requires_grad], lr=0.5)
+    for _ in range(3):
+        images = rng.normal(size=(MINIBATCH, 1, 8, 8)).astype(np.float32)
+        labels = rng.normal(size=(MINIBATCH, 4)).astype(np.float32)
+        c = nn.conv2d(torch.tensor(images), p["kernel"])
+        running = p["mean"], p["variance"], p["scale"], p["shift"]
+        n = nn.batch_norm(c, *running, training=True, momentum=0.2, eps=1e-3)
+        loss = 0.5 * ((torch.relu(n).mean((2, 3)) - torch.tensor(labels)) ** 2).sum()
+        descent.zero_grad()
+        (loss / MINIBATCH).backward()
+        descent.step()
+        assert step(x=images, labels=labels)["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    one_less = (MINIBATCH * 36 - 1) / (MINIBATCH * 36)
+    kept = 0.8**3
+    with torch.no_grad():
+        p["variance"] = (p["variance"] - kept) * one_less + kept
+    for name, value in p.items():
+        np.testing.assert_allclose(net.parameters[name], value.detach().numpy(), 1e-4, 1e-5)

@@ -31,9 +31,13 @@ def _draw(b: IRBuilder, op: Operation, call: TrainingCall) -> Value:
     rate = call.hyperparameter(DROPOUT_RATE)
     one = full_like(b, 1.0, rate)
     kept = broadcast(b, div(b, one, sub(b, one, rate)), dims)
-    shard = call.shard if node_type(op).has_samples else None
+    shard = call.shard  # what has no samples is the same for all members
     keep = keep_mask(
-        b, dims, rate, seed=call.seed, stream=call.stream(op), step=call.step, shard=shard
+        *(b, dims, rate),
+        seed=call.seed,
+        stream=call.stream(op),
+        step=call.step,
+        shard=shard if node_type(op).has_samples else None,
     )
     return select(b, keep, kept, full_like(b, 0.0, kept))
 

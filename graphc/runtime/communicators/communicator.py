@@ -53,7 +53,7 @@ class DeviceCommunicator(Communicator, Protocol):
 @runtime_checkable
 class PieceCommunicator(Communicator, Protocol):
     """One that hands arrays of any type over as they are: what `wire.py` makes sums of, for
-    gradients that travel in fewer bits."""
+    gradients that travel in fewer bits. What it returns is the caller's until the next call."""
 
     @property
     def wire(self) -> Wire: ...

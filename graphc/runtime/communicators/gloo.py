@@ -32,7 +32,7 @@ from graphc.runtime.communicators.communicator import (
     checked_wire,
 )
 from graphc.runtime.communicators.rendezvous import Rendezvous, rendezvous
-from graphc.runtime.communicators.sums import add_by_pieces
+from graphc.runtime.communicators.sums import Room, add_by_pieces
 from graphc.runtime.communicators.watchdog import members_said
 from graphc.support.diagnostics import fail
 
@@ -56,6 +56,9 @@ class GlooMember:
     group: Any
     store: Any
     _sums: Iterator[int] = field(default_factory=count, repr=False)
+    _rows: Room = field(default_factory=Room, repr=False)
+    _exchanged: Room = field(default_factory=Room, repr=False)
+    _collected: Room = field(default_factory=Room, repr=False)
 
     def all_reduce(self, array: Array) -> None:
         """See `Communicator`. GraphcError `training` names who is missing."""
@@ -63,26 +66,26 @@ class GlooMember:
             if self.order == "any":
                 self.group.allreduce([_tensor(array)]).wait()
             else:
-                add_by_pieces(array, self.size, self._exchange, self._collect)
+                add_by_pieces(array, self.size, self._exchange, self._collect, self._rows)
 
     def exchange(self, rows: Array) -> Array:
-        """See `PieceCommunicator`."""
+        """See `PieceCommunicator`; as bytes, since gloo knows few types."""
         with self._reported(next(self._sums)):
-            return self._exchange(rows)
+            return self._exchange(rows.view(np.uint8)).view(rows.dtype)
 
     def collect(self, piece: Array) -> Array:
         """See `PieceCommunicator`."""
         with self._reported(next(self._sums)):
-            return self._collect(piece)
+            return self._collect(piece.view(np.uint8)).view(piece.dtype)
 
     def _exchange(self, rows: Array) -> Array:
-        found = np.empty_like(rows)
-        self.group.alltoall_base(_bytes(found), _bytes(rows), [], []).wait()
+        found = self._exchanged.of(rows.shape, rows.dtype)
+        self.group.alltoall_base(_tensor(found), _tensor(rows), [], []).wait()
         return found
 
     def _collect(self, piece: Array) -> Array:
-        found = np.empty((self.size, *piece.shape), piece.dtype)
-        self.group.allgather([list(_bytes(found))], [_bytes(piece[np.newaxis])[0]]).wait()
+        found = self._collected.of((self.size, *piece.shape), piece.dtype)
+        self.group.allgather([list(_tensor(found))], [_tensor(piece)]).wait()
         return found
 
     @contextmanager
@@ -132,7 +135,7 @@ def gloo(
                 127.0.0.1 and 29500
     order       of sums: `any`, as gloo likes best, or `fixed`, in one tree
     patience    seconds that a member waits for the others; then all raise `training`
-    shards, wire  as in `mpi`
+    shards      as in `mpi`, and so is `wire`
 
     Raises GraphcError `bad-value` for a rank, size, order, patience, shards or wire that cannot be,
     `training` without PyTorch, where the port is taken, or where members do not find each other.
@@ -191,12 +194,6 @@ def _listening(met: Rendezvous) -> int:
 def _tensor(array: Array) -> Any:
     """PyTorch's view of an array."""
     return import_module("torch").from_numpy(array)
-
-
-def _bytes(rows: Array) -> Any:
-    """Its view of rows of any type, which are only handed over."""
-    rows = np.ascontiguousarray(rows)
-    return _tensor(rows.reshape(len(rows), -1).view(np.uint8))
 
 
 def _first_line(problem: RuntimeError) -> str:

@@ -7,7 +7,7 @@ died or stopped, so that whoever waits in vain says who is missing and ends the 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -23,7 +23,7 @@ from graphc.runtime.communicators.communicator import (
     checked_shards,
     checked_wire,
 )
-from graphc.runtime.communicators.sums import add_by_pieces
+from graphc.runtime.communicators.sums import Room, add_by_pieces
 from graphc.runtime.communicators.watchdog import Watchdog
 from graphc.support.diagnostics import fail
 
@@ -48,6 +48,9 @@ class MpiMember:
     wire: Wire
     world: Any
     watchdog: Watchdog
+    _rows: Room = field(default_factory=Room, repr=False)
+    _exchanged: Room = field(default_factory=Room, repr=False)
+    _collected: Room = field(default_factory=Room, repr=False)
 
     def all_reduce(self, array: Array) -> None:
         """See `Communicator`."""
@@ -55,7 +58,7 @@ class MpiMember:
             if self.order == "any":
                 self.world.Allreduce(import_module("mpi4py.MPI").IN_PLACE, array)
             else:
-                add_by_pieces(array, self.size, self._exchange, self._collect)
+                add_by_pieces(array, self.size, self._exchange, self._collect, self._rows)
 
     def abort(self, code: int) -> None:
         """End the job, all members, with an exit code: for one that cannot go on."""
@@ -72,12 +75,12 @@ class MpiMember:
             return self._collect(piece)
 
     def _exchange(self, rows: Array) -> Array:
-        found = np.empty_like(rows)
+        found = self._exchanged.of(rows.shape, rows.dtype)
         self.world.Alltoall(rows, found)
         return found
 
     def _collect(self, piece: Array) -> Array:
-        found = np.empty((self.size, *piece.shape), piece.dtype)
+        found = self._collected.of((self.size, *piece.shape), piece.dtype)
         self.world.Allgather(piece, found)
         return found
 

@@ -14,8 +14,7 @@ and gives everybody the codes of the sums. So all members end with the same bits
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -29,6 +28,8 @@ Array = np.ndarray
 
 BLOCK = 512
 """Numbers that share two averages."""
+SOME = 256 * BLOCK
+"""Numbers that are coded at a time."""
 
 
 def adder(
@@ -58,92 +59,116 @@ def adder(
 
 
 class _Codes(Protocol):
-    """Numbers as bytes."""
+    """Numbers as bytes, for up to `SOME` of them at a time, a multiple of `BLOCK`."""
 
-    def encode(self, numbers: Array) -> Array:
-        """u8 or so of (n,) numbers, n a multiple of `BLOCK`."""
+    code: np.dtype
+    per_block: int
+
+    def encode(self, numbers: Array, rest: Array) -> Array:
+        """The codes of these numbers. `rest` is what was left out of those before them at these
+        places, and becomes what is left out of them."""
         ...
 
     def decode(self, codes: Array, dtype: np.dtype) -> Array:
-        """The numbers of the last axis's codes."""
+        """The numbers."""
         ...
 
 
 class _Bf16:
-    def encode(self, numbers: Array) -> Array:
+    code = np.dtype(np.uint16)
+    per_block = BLOCK
+
+    def encode(self, numbers: Array, rest: Array) -> Array:
         return as_type(numbers, NUMPY_DTYPES["bf16"]).view(np.uint16)
 
     def decode(self, codes: Array, dtype: np.dtype) -> Array:
         return as_numbers(codes.view(NUMPY_DTYPES["bf16"])).astype(dtype, copy=False)
 
 
-@dataclass
 class _OneBit:
-    """rest  what the codes so far have left out of the numbers that they stand for"""
+    code = np.dtype(np.uint8)
+    per_block = BLOCK // 8 + 8
 
-    rest: Array | None = None
-
-    def encode(self, numbers: Array) -> Array:
-        wanted = (numbers if self.rest is None else numbers + self.rest).reshape(-1, BLOCK)
+    def encode(self, numbers: Array, rest: Array) -> Array:
+        wanted = (numbers + rest).reshape(-1, BLOCK)
         is_negative = wanted < 0
         below = is_negative.sum(axis=1, dtype=wanted.dtype)
-        total = wanted.sum(axis=1)
-        low = np.where(is_negative, wanted, 0).sum(axis=1)
+        low = np.minimum(wanted, 0).sum(axis=1)
         averages = np.empty((len(wanted), 2), np.float32)
-        averages[:, 0] = (total - low) / np.maximum(BLOCK - below, 1)
+        averages[:, 0] = (wanted.sum(axis=1) - low) / np.maximum(BLOCK - below, 1)
         averages[:, 1] = low / np.maximum(below, 1)
-        codes = np.concatenate(
-            [np.packbits(is_negative, axis=1), averages.view(np.uint8)], axis=1
-        ).reshape(-1)
-        self.rest = wanted.reshape(-1) - self.decode(codes, numbers.dtype)
+        bits = np.packbits(is_negative, axis=1)
+        codes = np.concatenate([bits, averages.view(np.uint8)], axis=1).reshape(-1)
+        rest[...] = wanted.reshape(-1) - self.decode(codes, numbers.dtype)
         return codes
 
     def decode(self, codes: Array, dtype: np.dtype) -> Array:
-        rows = codes.reshape(*codes.shape[:-1], -1, BLOCK // 8 + 8)
-        is_negative = np.unpackbits(rows[..., : BLOCK // 8], axis=-1).view(np.bool_)
-        averages = np.ascontiguousarray(rows[..., BLOCK // 8 :]).view(np.float32).astype(dtype)
-        found = np.where(is_negative, averages[..., 1:], averages[..., :1])
-        return found.reshape(*codes.shape[:-1], -1)
+        rows = codes.reshape(-1, self.per_block)
+        is_negative = np.unpackbits(rows[:, : BLOCK // 8], axis=1).view(np.bool_)
+        averages = np.ascontiguousarray(rows[:, BLOCK // 8 :]).view(np.float32).astype(dtype)
+        return np.where(is_negative, averages[:, 1:], averages[:, :1]).reshape(-1)
 
 
-_CODES: Mapping[Wire, Callable[[], _Codes]] = {"bf16": _Bf16, "1bit": _OneBit}
+_CODES: Mapping[Wire, _Codes] = {"bf16": _Bf16(), "1bit": _OneBit()}
 
 
-@dataclass
+class _Coded:
+    """As many numbers, and their codes, in memory that stays. Coded a part at a time, so that what
+    is made on the way stays in caches, and needs few fresh pages."""
+
+    def __init__(self, codes: _Codes, count: int, dtype: np.dtype) -> None:
+        self.numbers = np.zeros(count, dtype)
+        self.codes = np.zeros(count // BLOCK * codes.per_block, codes.code)
+        self._rest = np.zeros(count, dtype) if isinstance(codes, _OneBit) else self.numbers
+        self._by = codes
+
+    def _parts(self) -> Iterator[tuple[slice, slice]]:
+        """Of numbers, and of their codes."""
+        for start in range(0, len(self.numbers), SOME):
+            end = min(start + SOME, len(self.numbers))
+            of = [place // BLOCK * self._by.per_block for place in (start, end)]
+            yield slice(start, end), slice(*of)
+
+    def encode(self) -> Array:
+        """The codes of the numbers."""
+        for some, its in self._parts():
+            self.codes[its] = self._by.encode(self.numbers[some], self._rest[some])
+        return self.codes
+
+    def decode(self, codes: Array) -> Array:
+        """The numbers of codes."""
+        for some, its in self._parts():
+            self.numbers[some] = self._by.decode(codes[its], self.numbers.dtype)
+        return self.numbers
+
+
 class _Adder:
-    """coarse, exact  parts of one array
-    mine, sums     codes of what this member sends as its own numbers, and as sums
-    numbers        the coarse ones side by side, as many for each member
-    """
+    """coarse, exact: parts of one array."""
 
-    communicator: PieceCommunicator
-    coarse: Sequence[Array]
-    exact: Sequence[Array]
-    mine: _Codes = field(init=False)
-    sums: _Codes = field(init=False)
-    numbers: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        make = _CODES[self.communicator.wire]
-        self.mine, self.sums = make(), make()
-        members = self.communicator.size
-        total = sum(part.size for part in self.coarse)
+    def __init__(
+        self, communicator: PieceCommunicator, coarse: Sequence[Array], exact: Sequence[Array]
+    ) -> None:
+        codes, members, dtype = _CODES[communicator.wire], communicator.size, coarse[0].dtype
+        total = sum(part.size for part in coarse)
         piece = -(-total // (members * BLOCK)) * BLOCK
-        self.numbers = np.zeros(members * piece, self.coarse[0].dtype)
+        self._communicator, self._coarse, self._exact = communicator, coarse, exact
+        self._mine = _Coded(codes, members * piece, dtype)
+        self._theirs = [_Coded(codes, piece, dtype) for _ in range(members)]
+        self._sums = _Coded(codes, piece, dtype)
 
     def add(self) -> None:
-        communicator, numbers = self.communicator, self.numbers
+        communicator, mine = self._communicator, self._mine
         with np.errstate(all="ignore"):  # infinities and nan as in compiled code
-            _join(self.coarse, numbers)
-            codes = self.mine.encode(numbers).reshape(communicator.size, -1)
-            its = self.mine.decode(communicator.exchange(codes), numbers.dtype)
-            codes = self.sums.encode(tree_sum(list(its)))
-            found = self.sums.decode(communicator.collect(codes), numbers.dtype)
-        _part(found.reshape(-1), self.coarse)
-        if self.exact:
-            few = np.concatenate(self.exact)
+            _join(self._coarse, mine.numbers)
+            rows = communicator.exchange(mine.encode().reshape(communicator.size, -1))
+            pieces = [its.decode(row) for its, row in zip(self._theirs, rows, strict=True)]
+            self._sums.numbers[...] = tree_sum(pieces, in_place=True)
+            sums = communicator.collect(self._sums.encode())
+            _part(mine.decode(sums.reshape(-1)), self._coarse)
+        if self._exact:
+            few = np.concatenate(self._exact)
             communicator.all_reduce(few)
-            _part(few, self.exact)
+            _part(few, self._exact)
 
 
 def _join(parts: Sequence[Array], whole: Array) -> None:
@@ -151,6 +176,7 @@ def _join(parts: Sequence[Array], whole: Array) -> None:
     for part in parts:
         whole[start : start + part.size] = part
         start += part.size
+    whole[start:] = 0
 
 
 def _part(whole: Array, parts: Sequence[Array]) -> None:

@@ -60,7 +60,9 @@ def test_how_products_and_sums_are_rounded_reaches_the_compilation(
 ) -> None:
     given: list[str] = []
 
-    def noted(model: Model, data: object, options: CompileOptions, *_: object) -> Evaluation:
+    def noted(
+        model: Model, data: object, options: CompileOptions, *_: object, **__: object
+    ) -> Evaluation:
         given.append(options.contraction)
         return Evaluation(1, {"CE": 0.0})
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.cli.run import require_shareable, run_by_members
+from graphc.support.diagnostics import GraphcError
 from tests.support.commands import NETWORK, Done, graphc, write_network
 
 SAMPLES = np.array([[0.5, -1.0], [2.0, 0.25], [0.0, 0.0]])
@@ -154,3 +157,41 @@ def test_samples_are_the_steps_of_one_sequence_where_time_matters(tmp_path: Path
     done = run(write_network(tmp_path, text), stdin=b"1\n" * 70)
     assert done.code == 0
     assert numbers(done.out)[:, 0].tolist() == list(range(1, 71))
+
+
+# --- members -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("samples", [1, 11])
+def test_members_compute_their_part_and_have_all_rows(samples: int) -> None:
+    given = {"x": -np.arange(2.0 * samples, dtype=np.float32).reshape(samples, 2)}  # -0.0 too
+    network = gc.loads("x = Input(2)\nz = Scale(1, x)\nOutputNodes = (z)")
+    executable = gc.compile(network, backend="reference")
+
+    def rows(member: gc.comm.Communicator) -> np.ndarray:
+        return run_by_members(executable, given, member, {})["z"]
+
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(rows, gc.comm.threads(3, 20.0)):
+            assert found.tobytes() == given["x"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "said"),
+    [
+        ("x = Input(2)\nz = SumElements(x)\nOutputNodes = (z)", ["x"], "of all samples together"),
+        (
+            "x = Input(2)\nz = Plus(x, PastValue(2, 1, z))\nOutputNodes = (z)",
+            ["x"],
+            "steps of a sequence",
+        ),
+        ("x = Input(2)\nz = Scale(2, x)\nOutputNodes = (z)", [None], "standard input is none"),
+        ("x = Input(2)\nz = Scale(2, x)\nOutputNodes = (z)", ["-"], "standard input is none"),
+    ],
+)
+def test_what_members_cannot_share_is_refused(
+    text: str, files: list[str | None], said: str
+) -> None:
+    network = gc.loads(text)
+    with pytest.raises(GraphcError, match=said):
+        require_shareable(network, gc.compile(network, backend="reference"), files)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -58,3 +61,38 @@ def test_a_missing_input_is_named() -> None:
 
 def test_criteria_come_before_evaluation_nodes() -> None:
     assert measured_nodes(gc.loads(NETWORK).model) == ["E", "F"]
+
+
+# --- members -------------------------------------------------------------------------------------
+
+
+def by_members(count: int, given: Callable[[int], object]) -> list[Mapping[str, float]]:
+    """What members measure who are given these data; the first error is raised."""
+
+    def measured(member: gc.comm.Communicator) -> Mapping[str, float]:
+        return gc.evaluate(
+            gc.loads(NETWORK),
+            given(member.rank),  # type: ignore[arg-type]
+            backend="reference",
+            batch=2,
+            comm=member,
+        )
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(measured, gc.comm.threads(count, 20.0)))
+
+
+@pytest.mark.parametrize("samples", [1, 11])
+@pytest.mark.parametrize("members", [1, 3])
+def test_members_share_the_samples_and_find_the_bits_of_one(members: int, samples: int) -> None:
+    given = data(samples)
+    for source in (lambda: given, lambda: gc.readers.from_arrays(given)):
+        expected = gc.evaluate(gc.loads(NETWORK), source(), backend="reference", batch=2)
+        assert by_members(members, lambda _, s=source: s()) == [expected] * members
+
+
+def test_members_with_other_samples_are_refused() -> None:
+    with pytest.raises(
+        GraphcError, match="the same measurement, other is on some of them: the data"
+    ):
+        by_members(2, lambda rank: data(5 + rank))

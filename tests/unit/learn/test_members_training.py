@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.driver.options import CompileOptions
+from graphc.driver.statistics import precompute
 from graphc.learn.learner import Learner
 from graphc.learn.source import Data
 from tests.support.compiling import load_backend
@@ -215,6 +217,23 @@ def test_four_members_stop_and_two_go_on_with_the_same_bits(tmp_path: Path) -> N
 def test_shards_are_a_power_of_two_that_the_members_divide(members: int, shards: int) -> None:
     with pytest.raises(gc.GraphcError, match=f"power of two that {members} members divide"):
         gc.comm.threads(members, shards=shards)
+
+
+def test_statistics_have_the_same_bits_for_any_number_of_members() -> None:
+    """5000 samples are 5 calls: of four shards the first has two."""
+    x = np.random.default_rng(0).standard_normal((5000, 5)) + 3
+
+    def values(_: int, member: gc.comm.Communicator | None) -> dict[str, Array]:
+        net = network("x = Input(5)\nm = Mean(x)\ns = InvStdDev(x)")
+        precompute(net.model, {"x": x}, CompileOptions("numpy"), member)
+        return {name: net.model.exactly(name) for name in ("m", "s")}
+
+    one, four = values(0, None), values(0, gc.comm.alone(4))
+    for found in [*together(2, values, 4), *together(4, values, 4)]:
+        assert all(np.array_equal(found[name], four[name]) for name in one)
+    for found in together(3, values):
+        for name, value in one.items():
+            np.testing.assert_allclose(found[name], value, 1e-12)
 
 
 @pytest.mark.parametrize(

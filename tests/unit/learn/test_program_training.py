@@ -279,7 +279,7 @@ def test_data_and_programs_that_do_not_fit_are_refused() -> None:
     with pytest.raises(GraphcError, match="names= is for networks"):
         gc.evaluate(rows(), given, "loss", **LOSS)
     model = gc.loads("x = Input(2)\ne = SumElements(x, tag=criteria)")
-    with pytest.raises(GraphcError, match="measure= are for programs"):
+    with pytest.raises(GraphcError, match="as_inference= are for programs"):
         gc.evaluate(model, given, measure="squared_error")
 
 

@@ -535,6 +535,33 @@ def test_depthwise_and_transposed_convolutions(backend: str) -> None:
             wrong()
 
 
+@EVERYWHERE
+@DTYPES
+@pytest.mark.parametrize("axis", [1, -1])
+def test_outside_of_training_normalisation_is_by_what_was_seen(
+    axis: int, dtype: Any, backend: str
+) -> None:
+    x = numbers((4, 3, 5), dtype)
+    columns = [numbers((x.shape[axis],), dtype, i) for i in range(4)]
+    columns[3] = np.abs(columns[3])
+
+    def normalized(*given: Any) -> Any:
+        return gc.dropout(gc.batch_normalization(*given, axis=axis, epsilon=0.25))
+
+    made = gc.function(normalized, backend=backend)(x, *columns)
+    scale, bias, mean, variance = (c[:, None] if axis == 1 else c for c in columns)
+    expected = scale * (x - mean) / np.sqrt(variance + dtype(0.25)) + bias
+    agree(made, expected, "batch_normalization")
+
+
+def test_what_does_not_normalise_is_refused() -> None:
+    x, column = np.ones((4, 3)), np.ones(3)
+    with pytest.raises(gc.GraphcError, match=r"a variance for each channel, \(3,\), got \(4,\)"):
+        gc.batch_normalization(x, column, column, column, np.ones(4))
+    with pytest.raises(gc.GraphcError, match="a rate from 0 to 1, got 2"):
+        gc.dropout(x, 2)
+
+
 def _reference(op: OpDef, *operands: Array) -> Any:
     assert op.reference is not None
     return op.reference(NoParams(), *operands)
@@ -544,6 +571,7 @@ def test_every_function_is_compared_with_numpy_here() -> None:
     constants = {"zeros", "ones", "full", "arange", "eye"}
     elsewhere = {"matmul", "softmax", "log_softmax", "cross_correlate", "maxpool", "cast", "where"}
     elsewhere |= {"layer_normalization", "top_k", "windows", "conv"}
+    elsewhere |= {"batch_normalization", "dropout"}
     elsewhere |= {"depthwise_conv", "conv_transpose", "depthwise_conv_transpose"}
     elsewhere |= {"take", "take_along_axis", "add_along_axis", "random_uniform"}
     tested = {

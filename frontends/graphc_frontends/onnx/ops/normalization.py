@@ -28,12 +28,13 @@ def batch_normalization(
     training_mode: int = 0,
     context: Context,
 ) -> object:
-    """By the statistics that the file has; with `training_mode` by those of the batch."""
+    """By the statistics that the file has, until the program is trained; with `training_mode` by
+    those of the batch."""
     if not training_mode:
         if context.outputs > 1:
             raise unsupported("BatchNormalization that updates its statistics")
-        factor = scale / gc.sqrt(variance + epsilon)
-        return x * _by_channel(factor, x) + _by_channel(bias - mean * factor, x)
+        columns = scale, bias, mean, variance
+        return gc.batch_normalization(x, *columns, axis=1, epsilon=epsilon, momentum=momentum)
     axes = (0, *range(2, rank_of(x)))
     own_mean = gc.mean(x, axes)
     off = x - _by_channel(own_mean, x)

@@ -138,7 +138,7 @@ def multinomial(
 
 @operator("Dropout", 7)
 def dropout_7(x: Any, *, ratio: float) -> object:
-    return x, _all_true(x)
+    return gc.dropout(x, ratio), _all_true(x)
 
 
 @operator("Dropout", 12)
@@ -150,9 +150,11 @@ def dropout(
     seed: int | None = None,
     context: Context,
 ) -> object:
-    """For inference x itself; in training mode it keeps 1 - ratio of x, times 1 / (1 - ratio)."""
+    """For inference x itself, until the program is trained; in training mode it keeps 1 - ratio of
+    x, times 1 / (1 - ratio)."""
     if training is None or not bool(known_number(training, "training_mode")):
-        return x, _all_true(x)
+        rate = 0.5 if ratio is None else known_number(ratio, "a ratio of dropout for inference")
+        return gc.dropout(x, rate), _all_true(x)
     share = gc.cast(np.float32(0.5) if ratio is None else gc.reshape(ratio, ()), "f32")
     kept = _uniform(context, shape_of(x), seed) >= share
     scale = gc.where(share < 1.0, 1.0 / gc.where(share < 1.0, 1.0 - share, 1.0), 0.0)
