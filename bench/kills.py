@@ -55,7 +55,7 @@ SETTINGS = {
     "OMPI_MCA_btl": "self,vader",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "frontends")]),
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "frontends"), *sys.path[1:]]),
 }
 LAUNCHER_EVERY = 8
 """One kill of so many is of mpirun."""

@@ -6,7 +6,7 @@
 Each member is a process on a core of its own with one thread; its minibatch is the workload's, so
 that two have twice the samples of one. Ways are taken in turns in every round. `efficiency` is the
 share of twice what one of the same package does, in samples a second; `least` the same of the
-shortest steps. `two, nothing added` is what two on one machine leave each other: memory and caches.
+shortest steps. `two apart` is what two on one machine leave each other: memory and caches.
 Parameters of all members have to be the same, bit for bit, at the end. `--sums` is the table of
 engines: sums of arrays by themselves, between two. For `scale_out`, see there.
 """

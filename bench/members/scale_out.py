@@ -146,7 +146,7 @@ def cannot_check() -> str:
 
 def check() -> list[dict[str, Any]]:
     """Print measured times next to the formula's; the rows."""
-    if why := SUMS["mpi, any"].missing() or cannot_check():
+    if why := SUMS["mpi any"].missing() or cannot_check():
         raise SystemExit(f"links cannot be slowed down here: {why}")
     adding = adding_here()
     free = _sums(0)
@@ -162,7 +162,7 @@ def check() -> list[dict[str, Any]]:
         for size in CHECKED_SIZES[1:]:
             row = times[str(size)]["median"], sum_of(size, 2, network, adding)
             rows.append(_checked(network.name, f"a sum of {size / 1e6:.1f} MB", *row))
-        members = _started(WAYS["mpi, any"], ["W3a", str(SECONDS)], gbit)
+        members = _started(WAYS["mpi any"], ["W3a", str(SECONDS)], gbit)
         predicted = step + sum_of(size_of("W3a"), 2, network, adding)
         rows.append(_checked(network.name, "a step of W3a", members[0]["median"], predicted))
     return rows
@@ -176,7 +176,7 @@ def _checked(link: str, what: str, measured: float, predicted: float) -> dict[st
 
 def _sums(gbit: float) -> Record:
     sizes = ",".join(map(str, CHECKED_SIZES))
-    return _started(SUMS["mpi, any"], [sizes, str(SECONDS)], gbit)[0]
+    return _started(SUMS["mpi any"], [sizes, str(SECONDS)], gbit)[0]
 
 
 def _started(way: Any, arguments: Sequence[str], gbit: float) -> list[Record]:

@@ -67,23 +67,23 @@ def _ours(comm: str) -> Way:
 
 WAYS: Mapping[str, Way] = {
     "alone": Way("member", 1, "none"),
-    "two, nothing added": _ours("none"),
-    "mpi, any": _ours("any"),
-    "mpi, fixed": _ours("fixed"),
-    "mpi, bf16": _ours("bf16"),
-    "mpi, 1bit": _ours("1bit"),
+    "two apart": _ours("none"),
+    "mpi any": _ours("any"),
+    "mpi fixed": _ours("fixed"),
+    "mpi bf16": _ours("bf16"),
+    "mpi 1bit": _ours("1bit"),
     "gloo": Way("member", 2, "gloo", ("torch",)),
     "torch alone": Way("torch_member", 1, "none", ("torch",)),
-    "torch DDP, gloo": Way("torch_member", 2, "gloo", ("torch",)),
+    "torch DDP": Way("torch_member", 2, "gloo", ("torch",)),
 }
 """Of training steps. What each is compared with: `single`."""
 SUMS: Mapping[str, Way] = {
     "alone": Way("adding", 1, "alone"),
     "threads": Way("adding", 1, "threads"),
-    "mpi, any": Way("adding", 2, "any", ("mpi4py",), over_mpi=True),
-    "mpi, fixed": Way("adding", 2, "fixed", ("mpi4py",), over_mpi=True),
-    "mpi, bf16": Way("adding", 2, "bf16", ("mpi4py",), over_mpi=True),
-    "mpi, 1bit": Way("adding", 2, "1bit", ("mpi4py",), over_mpi=True),
+    "mpi any": Way("adding", 2, "any", ("mpi4py",), over_mpi=True),
+    "mpi fixed": Way("adding", 2, "fixed", ("mpi4py",), over_mpi=True),
+    "mpi bf16": Way("adding", 2, "bf16", ("mpi4py",), over_mpi=True),
+    "mpi 1bit": Way("adding", 2, "1bit", ("mpi4py",), over_mpi=True),
     "gloo": Way("adding", 2, "gloo", ("torch",)),
     "torch's gloo": Way("torch_adding", 2, "gloo", ("torch",)),
 }

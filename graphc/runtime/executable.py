@@ -288,7 +288,9 @@ class Executable:
         plan = made.plan
         if RepeatedCall.serves(made):
             form, self._calls.form = self._calls.form, (layout, made.sizes)
-            is_again = form is not None and _lie_alike(form[0], layout) and form[1] == made.sizes
+            is_again = form is not None and form[1] == made.sizes
+            if form is not None and not RepeatedCall.takes_other_lengths(made):
+                is_again = is_again and _lie_alike(form[0], layout)
             stores = self._stores_of(made) if is_again else None
             if stores is not None:
                 of_carry_plan = plan is self._carry_plan

@@ -3,7 +3,8 @@
 Where sequences lie side by side, and where the entries of sparse rows go, follows from lengths,
 offsets and shapes alone. A `RepeatedCall` keeps what followed from those of an earlier call of the
 same thread: a call with equal ones copies its numbers to where that call's were, in memory that
-stays. Anything else is left to the thorough way, errors included.
+stays. In arrays (T, S, rows) of one shape, lengths may differ: they decide nothing but two tables.
+Anything else is left to the thorough way, errors included.
 """
 
 from __future__ import annotations
@@ -60,6 +61,64 @@ class _Equal:
             return bool(value == self.content)
         is_like = value.dtype == self.dtype and value.shape == self.shape
         return is_like and value.tobytes() == self.content
+
+
+class _Lengths:
+    """Lengths of the sequences in arrays of one shape, which may be others in each call: the tables
+    of `Layout` are filled anew.
+
+    begin, end  of the call, [T, S], with the steps that no caller knows of
+    time        the steps that the caller's arrays have
+    samples     the number of steps of the last lengths, and
+    gaps        the numbers of the columns that are none
+    """
+
+    __slots__ = ("_last", "_slots", "_steps", "_time", "begin", "end", "gaps", "samples")
+    _last: _Equal | None
+
+    def __init__(self, begin: Array, end: Array, time: int) -> None:
+        self.begin, self.end = begin, end
+        self._time, self._slots = time, (begin.shape[1],)
+        self._steps = np.arange(len(begin), dtype=np.int32)[:, None]
+        self._last = None
+        self._fill(end.max(axis=0))
+
+    @staticmethod
+    def of(made: MadeCall, arguments: list[Array]) -> _Lengths | None:
+        """Of a call with lengths= alone, whose arguments get tables of their own; None for
+        another."""
+        plan, minibatch = made.plan, made.minibatch
+        if minibatch is None or plan.tables is None or not _may_vary(made):
+            return None
+        tables: list[Array] = []
+        for name in (plan.tables.begin, plan.tables.end):
+            place = plan.arguments[name].place
+            arguments[place] = arguments[place].copy()
+            tables.append(arguments[place])
+        return _Lengths(tables[0], tables[1], minibatch.sizes[0] - minibatch.gaps)
+
+    def take(self, value: Any) -> bool:
+        if self._last is not None and self._last.take(value):
+            return True
+        is_list = type(value) is list and all(type(number) is int for number in value)
+        lengths = np.array(value) if is_list else value
+        if type(lengths) is not np.ndarray or lengths.dtype.kind not in "iu":
+            return False
+        if lengths.shape != self._slots:
+            return False
+        if np.minimum.reduce(lengths) < 1 or np.maximum.reduce(lengths) > self._time:
+            return False
+        self._fill(lengths)
+        self._last = _Equal.of(value)
+        return True
+
+    def _fill(self, lengths: Array) -> None:
+        lengths = lengths.astype(np.int32)
+        is_step = self._steps < lengths
+        np.multiply(is_step, lengths, out=self.end)
+        np.multiply(~is_step, np.int32(len(is_step)), out=self.begin)
+        self.samples = int(np.add.reduce(lengths))
+        self.gaps = np.flatnonzero(~is_step[: self._time])
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +226,7 @@ class RepeatedCall:
     __slots__ = (
         "_going_on",
         "_held",
+        "_lengths",
         "_numbers",
         "_plan",
         "_results",
@@ -183,16 +243,18 @@ class RepeatedCall:
         arguments: list[Array],
         stores: Stores,
         going_on: Callable[[list[Array], list[Array]], GoingOn | None],
+        lengths: _Lengths | None,
         *,
         of_carry_plan: bool,
     ) -> None:
         """`takes` copy to `arguments`, which are memory of its own but for what is in `stores`.
 
+        lengths        those that `takes` read, where they may change
         of_carry_plan  the plan is the one that the executable made for calls that go on
         """
         plan = self._plan = made.plan
         self.is_of_carry_plan = of_carry_plan
-        self._takes, self._samples = takes, made.samples
+        self._takes, self._samples, self._lengths = takes, made.samples, lengths
         self._held = HeldArrays(stores)
         self._numbers = CallNumbers(plan, arguments)
         for place, array in self._numbers.arrays.items():
@@ -200,7 +262,7 @@ class RepeatedCall:
         results = [np.empty_like(array) for array in made.results]
         handed_on = {spec.place for _, spec in plan.carried}
         self._results = [
-            (p.name, _giver(plan, p, array, made.minibatch))
+            (p.name, _giver(plan, p, array, made.minibatch, lengths))
             for p, array in zip(plan.results, results, strict=True)
             if p.place not in handed_on
         ]
@@ -219,6 +281,11 @@ class RepeatedCall:
         return (is_sparse or plan.tables is not None) and is_whole
 
     @staticmethod
+    def takes_other_lengths(made: MadeCall) -> bool:
+        """Whether calls like this one may have other lengths in arrays of the same sizes."""
+        return _may_vary(made)
+
+    @staticmethod
     def like(made: MadeCall, stores: Stores, *, of_carry_plan: bool = False) -> RepeatedCall | None:
         """For calls like this one; None where they have to be looked at anew."""
         arguments = list(made.arguments)
@@ -229,7 +296,11 @@ class RepeatedCall:
             if take is None:
                 return None
             takes.append((name, take))
+        lengths = _Lengths.of(made, arguments)
         for name, value in made.options.items():
+            if lengths is not None:
+                takes.append((name, lengths.take))
+                continue
             equal = _Equal.of(value)
             if equal is None:
                 return None
@@ -240,7 +311,13 @@ class RepeatedCall:
         if sum(array.nbytes for array in (*own, *made.results)) > MOST_BYTES:
             return None
         found = RepeatedCall(
-            made, takes, arguments, stores, partial(_going_on, made), of_carry_plan=of_carry_plan
+            made,
+            takes,
+            arguments,
+            stores,
+            partial(_going_on, made),
+            lengths,
+            of_carry_plan=of_carry_plan,
         )
         return None if made.carried is not None and found._going_on is None else found
 
@@ -256,7 +333,8 @@ class RepeatedCall:
             if not take(inputs.get(name)):
                 return None
         numbered = hyperparameters or self._numbers.arrays
-        if numbered and not self._numbers.take(hyperparameters, self._samples):
+        samples = self._samples if self._lengths is None else self._lengths.samples
+        if numbered and not self._numbers.take(hyperparameters, samples):
             return None
         self._run()
         return {name: give() for name, give in self._results}
@@ -266,14 +344,24 @@ def _is_true(value: object) -> bool:
     return value is True
 
 
+def _may_vary(made: MadeCall) -> bool:
+    """Whether lengths alone say how the sequences lie, and nothing kept depends on them."""
+    is_alone = made.carried is None and not made.plan.kept and list(made.options) == ["lengths"]
+    return is_alone and made.plan.tables is not None
+
+
 def _giver(
-    plan: Plan, spec: ArgumentSpec, own: Array, minibatch: Minibatch | None
+    plan: Plan,
+    spec: ArgumentSpec,
+    own: Array,
+    minibatch: Minibatch | None,
+    lengths: _Lengths | None,
 ) -> Callable[[], Any]:
     """What makes a result of the memory that it is computed in."""
     if spec.is_number:
         return lambda: own[0, 0]
     if minibatch is not None and spec.shape and spec.shape[0] in plan.columns:
-        return minibatch.giver(own)
+        return minibatch.giver(own, None if lengths is None else lambda: lengths.gaps)
     return own.copy
 
 

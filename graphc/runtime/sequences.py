@@ -190,8 +190,13 @@ class Minibatch:
         time, slots = self.layout.begin.shape
         return time, slots
 
-    def giver(self, array: Array) -> Callable[[], Array | list[Array]]:
-        """What returns, as `returned` does, what stands in this array, in arrays of their own."""
+    def giver(
+        self, array: Array, gaps: Callable[[], Array] | None = None
+    ) -> Callable[[], Array | list[Array]]:
+        """What returns, as `returned` does, what stands in this array, in arrays of their own.
+
+        gaps  of arrays, the numbers of the columns that are no steps, where these change
+        """
         time, slots = self.sizes
         if array.shape[:2] != (time, slots):
             array = array.reshape(time, slots, *array.shape[1:])
@@ -201,11 +206,11 @@ class Minibatch:
             return lambda: [part.copy() for part in parts]
         rows = array.reshape(-1, *array.shape[2:])
         shown, empty = rows if self.form == "columns" else array, np.flatnonzero(~real)
-        if not len(empty):
+        if gaps is None and not len(empty):
             return shown.copy
 
         def give() -> Array:
-            rows[empty] = 0
+            rows[empty if gaps is None else gaps()] = 0
             return shown.copy()
 
         return give

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from tests.support.commands import graphc
 
 MISSING = [
     what
@@ -63,9 +64,8 @@ def run(folder: Path, members: int, *options: str) -> subprocess.CompletedProces
 
 
 def run_words(folder: Path, members: int, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    start = ["mpirun", "-n", str(members)] if members else []
     return subprocess.run(
-        [*start, sys.executable, "-c", CALL, *words],
+        ["mpirun", "-n", str(members), sys.executable, "-c", CALL, *words],
         cwd=folder,
         env={**os.environ, **SETTINGS},
         capture_output=True,
@@ -75,7 +75,9 @@ def run_words(folder: Path, members: int, words: Sequence[str]) -> subprocess.Co
     )
 
 
-def test_members_train_one_model_with_the_bits_of_one(folder: Path) -> None:
+def test_members_train_one_model_with_the_bits_of_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shards = ("--comm", "mpi", "--comm-shards", "2")
     single = run(folder, 1, *shards, "-o", "one.safetensors")
     assert single.returncode == 0, single.stderr
@@ -83,8 +85,8 @@ def test_members_train_one_model_with_the_bits_of_one(folder: Path) -> None:
     assert several.returncode == 0, several.stderr
     assert several.stderr.count("saved to two.safetensors") == 1  # the first one talks alone
     one, two = (gc.load(folder / f"{name}.safetensors") for name in ("one", "two"))
-    plain = run(folder, 0, "-o", "plain.safetensors")
-    assert plain.returncode == 0, plain.stderr
+    monkeypatch.chdir(folder)
+    assert graphc(*COMMAND.split(), "--learning-rate", "0.5", "-o", "plain.safetensors").code == 0
     expected = gc.load(folder / "plain.safetensors")
     for name, value in expected.parameters.items():
         assert np.array_equal(one.parameters[name], two.parameters[name])

@@ -50,21 +50,6 @@ def by_threads(
     return [found[rank] for rank in range(size)]
 
 
-def test_fewer_bits_are_the_same_as_those_of_threads() -> None:
-    rows = np.random.default_rng(0).standard_normal((2, 3, 700)).astype(np.float32)
-
-    def work(member: Communicator) -> np.ndarray:
-        mine = rows[member.rank].copy()
-        adder(member, mine.reshape(-1), {0: mine.shape})()
-        return mine
-
-    for wire in ("bf16", "1bit"):
-        with ThreadPoolExecutor(2) as pool:
-            expected = list(pool.map(work, gc.comm.threads(2, PATIENCE, wire=wire)))
-        found = by_threads(2, work, wire=wire)
-        assert np.array_equal(found, expected)
-
-
 @pytest.mark.parametrize("order", ["any", "fixed"])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_sums_are_the_same_bits_for_all(size: int, order: str) -> None:

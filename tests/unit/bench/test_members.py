@@ -24,12 +24,13 @@ def test_sums_are_measured_by_engine(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_who_is_absent_is_said() -> None:
-    way = replace(WAYS["mpi, any"], needs=("no_such_package",), over_mpi=False)
+    way = replace(WAYS["mpi any"], needs=("no_such_package",), over_mpi=False)
     assert way.missing() == "no_such_package is not installed"
 
 
 def test_everybody_is_compared_with_one_of_the_same_package() -> None:
     assert {single(name) for name in WAYS} == {"alone", "torch alone"}
+    assert not any("," in name for name in [*WAYS, *SUMS])  # as --ways lists them
     assert all(WAYS[single(name)].members == 1 for name in WAYS)
 
 

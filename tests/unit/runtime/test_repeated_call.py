@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.learn.step import TrainingStep
 from graphc.runtime.executable import Executable
 from graphc.runtime.sequence_state import STEPS_BEHIND
 from graphc.runtime.sequences import MOST_BEHIND
@@ -149,6 +150,48 @@ def test_repeated_flags_and_calls_that_go_on_are_not_read_anew(
     assert thorough() == ("carry" in CALLS[how])
 
 
+OTHER_LENGTHS: tuple[object, ...] = (
+    np.array([3, 1, 2]),
+    [1, 1, 3],
+    np.array([3, 3, 3], np.uint8),
+    [3, 1, 2],
+    np.array([1, 0, 2]),
+    np.array([1, 4, 2]),
+    np.array([1, -1, 2]),
+    [1, 2],
+    np.array([1.0, 2.0, 3.0]),
+    [2**40, 1, 1],
+    np.array([2, 2, 1]),
+)
+
+
+@pytest.mark.parametrize("backend", ["reference", "numpy", "llvm"])
+def test_other_lengths_in_arrays_of_one_shape_are_like_those_that_are_looked_at(
+    backend: str, thorough: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exe, judge, rng = running(backend), running(backend), np.random.default_rng(7)
+    for store in (exe._parameters, judge._parameters):
+        store["W"][...] = np.linspace(-1, 1, 10).reshape(2, 5)
+    monkeypatch.setattr(judge, "_prepare_fast_calls", lambda made, layout: None)
+    x, counts = np.ones((3, 3, 2), np.float32), [1] * 9
+    for lengths in OTHER_LENGTHS[:3]:
+        exe(x=words(rng, counts), y=x, lengths=lengths)
+    for lengths in (*OTHER_LENGTHS, *rng.permutation(len(OTHER_LENGTHS))):
+        how = OTHER_LENGTHS[lengths] if isinstance(lengths, np.integer) else lengths
+        given = {"x": words(rng, counts), "y": rng.normal(size=(3, 3, 2)).astype(np.float32)}
+        try:
+            wanted = judge(**given, lengths=how)["z"]
+        except GraphcError as error:
+            with pytest.raises(GraphcError, match=re.escape(str(error))):
+                exe(**given, lengths=how)
+            continue
+        thorough()
+        found = exe(**given, lengths=how)["z"]
+        assert thorough() == 0
+        np.testing.assert_array_equal(found, wanted)
+        found[...] = np.nan
+
+
 def test_steps_behind_are_counted_up_to_a_limit() -> None:
     exe = carrying("llvm")
     exe(x=np.ones((3, 2, 2), np.float32), carry=True)
@@ -203,6 +246,31 @@ def test_a_training_step_takes_the_numbers_of_its_call(thorough: Callable[[], in
     step(x=words(rng, (1, 2, 1)), y=numbers(rng, 3), labels=labels)
     assert thorough() == 0
     assert not np.array_equal(net.parameters["W"], before)
+
+
+def test_training_counts_the_steps_of_other_lengths(
+    thorough: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    criterion = "ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)\n"
+    rng, steps = np.random.default_rng(8), list[TrainingStep]()
+    nets = [gc.loads(f"labels = Input(2, tag=label){RUNNING}{criterion}") for _ in range(2)]
+    for net in nets:
+        net.parameters["W"][...] = 0.1
+        learner = gc.SGD(learning_rate=0.5, momentum=0.9)
+        step = gc.compile_training(net, learner=learner, time=4, sequences=3, recompute="sqrt")
+        tables = step._executable._plan.tables
+        assert tables is not None and 3 % tables.multiple  # takes steps that no caller gives
+        steps.append(step)
+    monkeypatch.setattr(steps[1]._executable, "_prepare_fast_calls", lambda made, layout: None)
+    labels = np.eye(2, dtype=np.float32)[rng.integers(0, 2, (3, 3))]
+    for call in range(8):
+        x, y = words(rng, [1] * 9), rng.normal(size=(3, 3, 2)).astype(np.float32)
+        lengths = rng.permutation([1 + call % 3, 2, 3])
+        thorough()
+        losses = [step(x=x, y=y, labels=labels, lengths=lengths)["ce"] for step in steps]
+        assert thorough() == 1 + (call < 2)
+        assert losses[0] == losses[1]
+        np.testing.assert_array_equal(nets[0].parameters["W"], nets[1].parameters["W"])
 
 
 def called_three_times() -> tuple[Executable, Words, Array]:
