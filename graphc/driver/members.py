@@ -22,6 +22,7 @@ from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE
+from graphc.ops.nodes.training import SHARD
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
 from graphc.runtime.communicators.communicator import Communicator, shards_of
@@ -46,7 +47,7 @@ def function_for_members(
     """The same of tensor operations, of a network or a program."""
     before, after = (_half(half, options) for half in cut(lowered.module, lowered.function))
     signature = _of_shards(lowered.signature, shards_of(communicator) // communicator.size)
-    return MemberFunction(signature, before, after, communicator), signature
+    return MemberFunction(signature, before, after, communicator, SHARD), signature
 
 
 def for_shard(options: CompileOptions, parts: int) -> CompileOptions:

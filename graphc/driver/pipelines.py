@@ -72,6 +72,7 @@ class Bounds:
         training: bool = False,
         seed: int = 0,
         recompute: Recompute = "auto",
+        shards: int = 1,
     ) -> ExpandNodes:
         """The pass that makes tensor operations of the network for such calls."""
         return ExpandNodes(
@@ -85,6 +86,7 @@ class Bounds:
             sequences=self.sequences,
             carry=self.carry,
             segment=math.isqrt(max(self.time - 1, 0)) + 1 if recompute == "sqrt" else 0,
+            shards=shards,
         )
 
 
@@ -161,7 +163,9 @@ def training(
     learner  the pass that makes the update
     seed     of what is random in the network while it is trained
     """
-    expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
+    expand = bounds.expand(
+        outputs, dtype, training=True, seed=seed, recompute=recompute, shards=learner.members
+    )
     update = array_training(outputs[0], trained, learner, recompute, contraction)
     return [InferShapes(), expand, *update]
 

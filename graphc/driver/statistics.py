@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import count as count_from
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from graphc.ops.nodes.statistics import INV_STD_DEV, VARIANCE_FLOOR, StatisticPa
 from graphc.passes import pipeline
 from graphc.passes.accumulate_statistics import CENTRE, TOTAL, AccumulateStatistics
 from graphc.passes.expand_nodes import inputs_of
+from graphc.runtime.communicators.alone import alone
+from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.sums import tree_sum
 from graphc.runtime.executable import (
     Executable,
     check_inputs,
@@ -42,6 +46,7 @@ def precompute(
     model: Model,
     inputs: Inputs | Blocks,
     options: CompileOptions | None = None,
+    communicator: Communicator | None = None,
 ) -> list[str]:
     """Give every Mean and InvStdDev node without a value its value; the names of those.
 
@@ -49,6 +54,9 @@ def precompute(
     are a function that gives it in blocks; those that no statistic needs may be missing. The
     variance is the population's, at least 1e-10 (the toolkit's floor). Of the options, precision,
     bounds and what looks on do not count.
+
+    communicator  this one of several members, who share the calls over the same data: call i is of
+                  shard i mod V, and shards are added in the fixed tree
     """
     options = replace(
         options or CompileOptions(),
@@ -59,6 +67,7 @@ def precompute(
         after=None,
         profile=None,
     )
+    member = communicator if communicator is not None else alone()
     blocks = inputs if callable(inputs) else lambda: [inputs]
     infer(model)
     pending = [op for op in model.graph.block if _is_pending(op)]
@@ -70,10 +79,10 @@ def precompute(
         feature = op.operands[0].definition
         name = feature.result.name or ""
         if name not in means:
-            means[name] = _average(model, name, blocks, None, options)
+            means[name] = _average(model, name, blocks, None, options, member)
         value = means[name]
         if op.opdef is INV_STD_DEV:
-            variance = _average(model, name, blocks, value, options)
+            variance = _average(model, name, blocks, value, options, member)
             value = 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
         model.set_statistic(op.result.name or "", value.reshape(-1, 1))
     return [op.result.name or "" for op in pending]
@@ -90,6 +99,7 @@ def _average(
     blocks: Blocks,
     centre: np.ndarray | None,
     options: CompileOptions,
+    member: Communicator,
 ) -> np.ndarray:
     """f64[1, rows]: the mean over samples of the node's value, or of its squared deviations."""
     frozen = model.snapshot()
@@ -105,15 +115,25 @@ def _average(
     values = model.values_in(options.precision)
     fixed = values if centre is None else {**values, CENTRE: centre}
     total = Executable(function, signature, fixed, recompile=compiled)
-    samples = 0
+    shards = shards_of(member)
+    own = shards // member.size
+    running = total.learner_state[TOTAL]
+    sums = [np.zeros(running.shape) for _ in range(own)]
+    samples, numbers = 0, count_from()
     for inputs in blocks():
         calls, count = _calls(signature, needed_inputs(signature, inputs))
         samples += count
         for call in calls:
-            total(**call)
+            shard = next(numbers) % shards - member.rank * own
+            if 0 <= shard < own:
+                running[...] = sums[shard]
+                total(**call)
+                sums[shard][...] = running
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
-    return total.learner_state[TOTAL] / samples
+    found = tree_sum(sums)
+    member.all_reduce(found)
+    return found / samples
 
 
 def _calls(signature: Signature, needed: Inputs) -> tuple[list[dict[str, object]], int]:

@@ -33,6 +33,11 @@ class Share:
     size: int = 1
     shards: int = 1
 
+    @property
+    def first_shard(self) -> int:
+        """The number of this member's first part, of those of all members."""
+        return self.rank * self.shards
+
     def of(self, chosen: Array) -> Array:
         places = np.arange(len(chosen)) // self.shards
         return chosen[places % self.size == self.rank]

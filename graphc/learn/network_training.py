@@ -63,13 +63,14 @@ class NetworkTrainee:
         options: CompileOptions,
         adaptation: Adaptation | None,
         found: Checkpoint | None,
+        communicator: Communicator | None,
     ) -> Data:
         model = self._model
         draw(model)
         model.convert(options.precision)  # before the statistics, which keep what digits there are
         if found is not None:
             _take_statistics(model, found)
-        precompute(model, partial(blocks_of, data, BATCH), options)
+        precompute(model, partial(blocks_of, data, BATCH), options, communicator)
         if adaptation is None:
             return data
         return AdaptedData.of(model, data, adaptation, self._outputs[0], options)

@@ -109,7 +109,13 @@ def compile_step(
         wider = held.with_bounds(bounds)
         if communicator is None or not is_cut:
             return compile_program(wider, passes, options)
-        return function_for_members(communicator, lower_program(wider, options, passes), options)
+        lowered = lower_program(wider, options, passes)
+        updated = [result.updates for result in lowered.signature.results]
+        for name in held.values:
+            if name in updated and name not in trained.parameters:
+                message = f"members cannot share a program's statistics of a minibatch: `{name}`"
+                raise fail("not-supported", message)
+        return function_for_members(communicator, lowered, options)
 
     executable = Executable(
         *compiled({}), held.values, recompile=compiled, threads=thread_count(options.threads)

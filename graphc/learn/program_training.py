@@ -72,6 +72,7 @@ class ProgramTrainee:
         options: CompileOptions,
         adaptation: Adaptation | None,
         found: Checkpoint | None,
+        communicator: Communicator | None,
     ) -> Data:
         wrong = {
             "truncate": bool(plan.truncate),

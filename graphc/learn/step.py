@@ -18,6 +18,7 @@ from graphc.driver.members import compile_for_members, for_shard
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType, TensorType
+from graphc.learn.agreement import share_of
 from graphc.learn.averaging import Blocks
 from graphc.learn.dataset import WHOLE, Call, Dataset, Samples, Share, check_data, read_dataset
 from graphc.learn.epoch import Pace, Part, number_tables, read_order
@@ -38,7 +39,13 @@ from graphc.ops.learner_terms import NEUTRAL
 from graphc.ops.nodes.layout import find_node, node_type, tensor_type
 from graphc.ops.nodes.leaves import ParameterParams
 from graphc.ops.nodes.normalisation import running_parameters
-from graphc.ops.nodes.training import DROPOUT_RATE, SEED_LIMIT, STEP
+from graphc.ops.nodes.training import (
+    DROPOUT_RATE,
+    MINIBATCH_SAMPLES,
+    SEED_LIMIT,
+    SHARD,
+    STEP,
+)
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable, Results
@@ -88,6 +95,7 @@ class TrainingStep:
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
         }
+        self._first_shard = 0 if communicator is None else share_of(communicator).first_shard
         self._samples = 0
         self._pace = Pace(0)
         self._went_through: Callable[[], Samples | None] = lambda: None
@@ -122,7 +130,9 @@ class TrainingStep:
         call = samples, self._nominal, self._dropout_rate
         known = self._known.get(call)
         if known is None:
-            known = self._taken(self._learner.hyperparameters(samples, self._nominal, step))
+            known = self._taken(
+                self._learner.hyperparameters(samples, self._nominal, step), samples
+            )
             if self._keeps_numbers and len(self._known) < KNOWN_SETTINGS:
                 self._known[call] = known
         return {**known, STEP: step} if STEP in known else known
@@ -130,12 +140,20 @@ class TrainingStep:
     def _all_numbers(self, samples: int, calls: range) -> Mapping[str, Number]:
         """Those of several calls with as many samples each."""
         if self._follows_updates:
-            return self._taken(number_tables_of(self._learner, samples, self._nominal, calls))
+            tables = number_tables_of(self._learner, samples, self._nominal, calls)
+            return self._taken(tables, samples)
         return self._numbers(samples, calls[0])
 
-    def _taken(self, numbers: Mapping[str, T]) -> dict[str, T | float]:
+    def _taken(self, numbers: Mapping[str, T], samples: int) -> dict[str, T | float]:
         """What the function takes of these numbers, the others being those that change nothing."""
-        known = {**NEUTRAL, **numbers, DROPOUT_RATE: self._dropout_rate, STEP: 0}
+        known = {
+            **NEUTRAL,
+            **numbers,
+            DROPOUT_RATE: self._dropout_rate,
+            STEP: 0,
+            SHARD: self._first_shard,
+            MINIBATCH_SAMPLES: samples,
+        }
         return {name: known[name] for name in self._hyperparameters_taken}
 
     def run_epoch(

@@ -60,8 +60,10 @@ class Trainee(Protocol):
         options: CompileOptions,
         adaptation: Adaptation | None,
         found: Checkpoint | None,
+        communicator: Communicator | None,
     ) -> Data:
-        """Give values to all that has none, or those of a checkpoint; the data to train on."""
+        """Give values to all that has none, or those of a checkpoint; the data to train on. Members
+        share what they compute over all data."""
         ...
 
     def fitted(

@@ -111,7 +111,7 @@ class Training:
         """What the validation data say of the parameters as they are."""
         if self.evaluator is None or self.validation is None:
             return None
-        found = self.evaluator.measure(self.validation)
+        found = self.evaluator.measure(self.validation, self.step.communicator)
         averages = dict(found.averages)
         return Validation(found.samples, averages.pop(self.step.criterion), averages)
 
@@ -134,7 +134,7 @@ def prepared(
     if found is not None:
         then = {n: v for n, v in found.configuration.items() if not n.startswith(OF_DATA)}
         require_same(then, said)
-    data = trainee.made_ready(data, plan, options, extras.adaptation, found)
+    data = trainee.made_ready(data, plan, options, extras.adaptation, found, extras.communicator)
     fitted, size = trainee.fitted(data, plan, options)
     step = _step(trainee, plan, fitted, extras)
     source = _source(step, data, plan)

@@ -8,7 +8,9 @@ has the wider one that initial values and shuffles take.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,8 +18,8 @@ from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import scalar_op
-from graphc.ir.types import Dim, DType, TensorType, Type
-from graphc.ops.constant import constant
+from graphc.ir.types import Dim, DType, TensorType, Type, fixed_size
+from graphc.ops.constant import constant, iota
 from graphc.ops.elementwise import GREATER_EQUAL, add, cast, compare, mul
 from graphc.ops.movement import reshape
 from graphc.ops.reduction import broadcast, row_major
@@ -72,32 +74,68 @@ def random_uniform(b: IRBuilder, counter: Value, key: Value) -> Value:
     return b.emit_one(RANDOM_UNIFORM, counter, key)
 
 
-def uniform(b: IRBuilder, dims: Sequence[Dim], *, seed: int, stream: int, step: Value) -> Value:
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` parts of a minibatch, which has every so many-th place along axis 0 of it,
+    from `number` on: i64, one element of any rank."""
+
+    number: Value
+    count: int
+
+
+def uniform(
+    b: IRBuilder,
+    dims: Sequence[Dim],
+    *,
+    seed: int,
+    stream: int,
+    step: Value,
+    shard: Shard | None = None,
+) -> Value:
     """tensor<dims x f32> of random numbers k / 2^24 in [0, 1).
 
     seed    of the whole program, 0 to 2^64 - 1
     stream  tells the uses of one seed apart, 0 to 2^64 - 1
     step    i64, one element of any rank: each step has numbers of its own
+    shard   what of a larger tensor this is: it has the numbers of its places there
 
     The counter is the row-major index of the element plus 2^32 times the step, so numbers repeat
     only where a tensor has over 2^32 elements or a run over 2^32 steps.
     """
     type = TensorType(tuple(dims), DType.I64)
     far = mul(b, step, constant(b, 2**32, step.tensor))
-    counter = add(b, row_major(b, type, range(type.rank)), _spread(b, far, type))
+    counter = add(b, _places(b, type, shard), _spread(b, far, type))
     words = random_words(seed, Purpose.MASK, stream, 1)
     return random_uniform(b, counter, constant(b, int(words[0] & _LOW), type))
 
 
+def _places(b: IRBuilder, type: TensorType, shard: Shard | None) -> Value:
+    """The row-major index of each element, in the tensor that it is a shard of."""
+    if shard is None:
+        return row_major(b, type, range(type.rank))
+    row = row_major(b, type, range(1, type.rank))
+    count = constant(b, shard.count, type)
+    whole = add(b, mul(b, iota(b, 0, type), count), _spread(b, shard.number, type))
+    size = constant(b, math.prod(fixed_size(d) for d in type.dims[1:]), type)
+    return add(b, mul(b, whole, size), row)
+
+
 def keep_mask(
-    b: IRBuilder, dims: Sequence[Dim], rate: Value, *, seed: int, stream: int, step: Value
+    b: IRBuilder,
+    dims: Sequence[Dim],
+    rate: Value,
+    *,
+    seed: int,
+    stream: int,
+    step: Value,
+    shard: Shard | None = None,
 ) -> Value:
     """tensor<dims x i1>, true with probability 1 - rate: where the uniform number is >= rate.
 
     `rate` is one float of any rank and type. It is compared in f32, so that the mask does not
     depend on its type. Rate 0 keeps every element, rate 1 none. The rest is as in `uniform`.
     """
-    numbers = uniform(b, dims, seed=seed, stream=stream, step=step)
+    numbers = uniform(b, dims, seed=seed, stream=stream, step=step, shard=shard)
     threshold = _spread(b, cast(b, rate, DType.F32), numbers.tensor)
     return compare(b, GREATER_EQUAL, numbers, threshold)
 

@@ -50,7 +50,7 @@ from graphc.ops.update_rows import Lookup, update_rows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.rule_text import rule_of
-from graphc.passes.share_gradients import only_where, require_shareable, share
+from graphc.passes.share_gradients import only_where, require_shareable, samples_of, share
 from graphc.passes.synthesize_gradient import PREFIX
 from graphc.support.diagnostics import suggestion
 
@@ -71,17 +71,15 @@ def apply_learner(
     trained = [(p, g) for info, g in found if (p := _trained(function, info)) is not None]
     if not trained:
         return 0
-    is_random = function.argument(STEP) is not None
     step = _Step.of(function, builder, rule, terms, seed, trained[0][0])
     kept = [(info, v) for info, v in found if _trained(function, info) is None]
     gradients, touched = [g for _, g in trained], [None] * len(trained)
     if members > 1:
-        require_shareable([info for info, _ in kept], is_random=is_random)
+        require_shareable(function)
         is_lazy = rule.lazy and not terms.moves_all
         lookups = [lookups_of(g) if is_lazy else None for g in gradients]
-        shared = share(builder, gradients, lookups, [v for _, v in kept], members)
-        gradients, touched = shared.gradients, shared.touched
-        kept = [(info, v) for (info, _), v in zip(kept, shared.kept, strict=True)]
+        shared = share(builder, gradients, lookups, kept, members, samples_of(builder, function))
+        gradients, touched, kept = shared.gradients, shared.touched, shared.kept
     updates: list[tuple[ResultInfo, Value]] = []
     gradients = step.clipped(gradients)
     for (parameter, _), gradient, rows in zip(trained, gradients, touched, strict=True):

@@ -117,12 +117,14 @@ def expand_nodes(
     training_seed: int | None = None,
     entries: int = DEFAULT_ENTRIES,
     sequences: Minibatch | None = None,
+    shards: int = 1,
 ) -> Function | None:
     """The function that computes the named nodes; None after errors, which are in the sink.
 
     entries        the bound on the numbers that a sample of a sparse input has
     training_seed  compute them as in training, with this seed of all that is random
     sequences      the samples are the columns of such minibatches of sequences, not `samples`
+    shards         parts that members compute a minibatch in, of which a call is one
     """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
@@ -139,7 +141,9 @@ def expand_nodes(
         _refuse_whole_sequences(nodes, sink)
     if not _is_computable(nodes, sink) or sink.has_errors:
         return None
-    expansion = _Expansion(graph, dtype, samples, entries, sequences, training_seed, sink)
+    expansion = _Expansion(graph, dtype, samples, entries, sequences, sink)
+    if training_seed is not None:
+        expansion.train(training_seed, shards)
     expansion.add_leaves(nodes)
     outside = _read_outside(components, roots)
     for step in steps:
@@ -244,7 +248,6 @@ class _Expansion:
         samples: Symbol,
         entries: int,
         sequences: Minibatch | None,
-        training_seed: int | None,
         sink: DiagnosticSink,
     ) -> None:
         self._graph = graph
@@ -256,9 +259,13 @@ class _Expansion:
         self._values: dict[Operation, Value] = {}
         self._columns = _columns(self._function, sequences) if sequences is not None else None
         self._samples = self._columns.columns if self._columns is not None else samples
-        self._call = None
-        if training_seed is not None:
-            self._call = TrainingCall(self._function, dtype, self._samples, training_seed, sink)
+        self._call: TrainingCall | None = None
+
+    def train(self, seed: int, shards: int) -> None:
+        """Expand nodes as they are computed in training."""
+        self._call = TrainingCall(
+            self._function, self._dtype, self._samples, seed, self._sink, shards
+        )
 
     def add_leaves(self, nodes: Sequence[Operation]) -> None:
         """Make arguments of the inputs, then of the parameters."""
@@ -481,6 +488,7 @@ class ExpandNodes(Pass):
     """`outputs`: node names; `batch`: the bound on the number of samples in a call.
 
     training  as the nodes are computed in training; `seed` of what is random there
+    shards    parts that members compute a minibatch in, of which a call is one
     entries   the bound on the numbers that a sample of a sparse input has
     time      the bound on the steps of a sequence, 0 where samples are not steps of sequences
     sequences the bound on the number of sequences side by side
@@ -503,6 +511,7 @@ class ExpandNodes(Pass):
     sequences: int = 1
     carry: bool = False
     segment: int = 0
+    shards: int = 1
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -531,7 +540,7 @@ class ExpandNodes(Pass):
             sequences = Minibatch(self.time, self.sequences, self.carry, self.segment)
         function = expand_nodes(
             *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
-            *(self.entries, sequences),
+            *(self.entries, sequences, self.shards),
         )
         if function is None:
             return PassOutcome(False)

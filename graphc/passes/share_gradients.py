@@ -1,17 +1,28 @@
-"""Sums of gradients over all who train together, for `apply-learner`."""
+"""Sums of gradients over all who train together, for `apply-learner`.
+
+What a minibatch moves without a gradient, the running values of BatchNormalization, becomes the
+average over all members' samples. A member without samples has none to give: whatever it computed,
+such as the mean of nothing, is zero in the sums.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.core import IRBuilder, Operation, ResultInfo, Value
+from graphc.ir.core import Function, IRBuilder, Operation, ResultInfo, Value
+from graphc.ir.types import TensorType
 from graphc.ops.communication import all_reduce
-from graphc.ops.constant import constant, full_like
-from graphc.ops.elementwise import GREATER, add, compare, select
+from graphc.ops.constant import constant, extent, full_like
+from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.indexed import OuterParams, transposed_sparse_product
-from graphc.ops.reduction import broadcast
+from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
+from graphc.ops.nodes.training import SHARD
+from graphc.ops.random import RANDOM_UNIFORM
+from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.support.diagnostics import fail
+
+Kept = tuple[ResultInfo, Value]
 
 
 @dataclass(frozen=True)
@@ -24,36 +35,71 @@ class Shared:
 
     gradients: list[Value]
     touched: list[Value | None]
-    kept: list[Value]
+    kept: list[Kept]
 
 
-def require_shareable(kept: Sequence[ResultInfo], *, is_random: bool) -> None:
-    """GraphcError `not-supported` for a step that members cannot share so that it is that of one
-    with all their samples."""
-    moved = [info.name for info in kept if info.updates is not None]
-    if moved:
-        message = f"its statistics of a minibatch are of a member's own samples: `{moved[0]}`"
-        raise fail("not-supported", f"members cannot share BatchNormalization yet, {message}")
-    if is_random:
-        message = "each would set the same places of its own samples to zero"
-        raise fail("not-supported", f"members cannot share what is random in training, {message}")
+def require_shareable(function: Function) -> None:
+    """GraphcError `not-supported` for random numbers that do not know which shard they are of."""
+    is_random = any(op.opdef is RANDOM_UNIFORM for op in function.block)
+    if is_random and function.argument(SHARD) is None:
+        message = "each would draw the same for its own samples"
+        raise fail("not-supported", f"members cannot share a program's random numbers, {message}")
+
+
+def samples_of(b: IRBuilder, function: Function) -> Callable[[TensorType], Value]:
+    """What counts the samples of a call of a network, steps of sequences: [1, 1] of a type."""
+
+    def count(type: TensorType) -> Value:
+        begin, end = function.argument(BEGIN), function.argument(END)
+        if begin is not None and end is not None:
+            real = cast(b, is_real(b, begin, end), type.dtype)
+            return reduce_sum(b, real, (0, 1))
+        for argument, role in zip(function.arguments, function.roles, strict=True):
+            if role == "input" and argument.tensor.symbols():
+                return extent(b, argument.tensor.symbols()[0], type)
+        message = "members cannot share a minibatch whose samples nothing counts"
+        raise fail("not-supported", message)
+
+    return count
 
 
 def share(
     b: IRBuilder,
     gradients: Sequence[Value],
     lookups: Sequence[Sequence[Operation] | None],
-    kept: Sequence[Value],
+    kept: Sequence[Kept],
     members: int,
+    samples: Callable[[TensorType], Value],
 ) -> Shared:
     """One sum of all; `lookups` are what each gradient is the sum of, None for other gradients."""
     counts = [None if found is None else _counts(b, found) for found in lookups]
     counted = [count for count in counts if count is not None]
-    sums = all_reduce(b, [*gradients, *counted, *kept], members)
+    summands = [*gradients, *counted, *(v for _, v in kept)]
+    averaged = [info.updates is not None for info, _ in kept]
+    moved = [False] * (len(summands) - len(kept)) + averaged
+    if any(moved):
+        number = samples(gradients[0].tensor.with_dims((1, 1)))
+        summands = [_weighted(b, v, number, m) for v, m in zip(summands, moved, strict=True)]
+        *sums, total = all_reduce(b, [*summands, number], members)
+        sums = [
+            div(b, v, broadcast(b, total, v.tensor.dims)) if m else v
+            for v, m in zip(sums, moved, strict=True)
+        ]
+    else:
+        sums = all_reduce(b, summands, members)
     first, last = len(gradients), len(gradients) + len(counted)
     found = iter(sums[first:last])
     touched = [None if count is None else next(found) for count in counts]
-    return Shared(sums[:first], touched, sums[last:])
+    infos = [info for info, _ in kept]
+    return Shared(sums[:first], touched, list(zip(infos, sums[last:], strict=True)))
+
+
+def _weighted(b: IRBuilder, value: Value, samples: Value, moved: bool) -> Value:
+    """The value, times the samples if it is moved; 0 where there are none."""
+    dims = value.tensor.dims
+    made = mul(b, value, broadcast(b, samples, dims)) if moved else value
+    is_there = compare(b, GREATER, samples, full_like(b, 0.0, samples))
+    return select(b, broadcast(b, is_there, dims), made, full_like(b, 0.0, value))
 
 
 def _counts(b: IRBuilder, lookups: Sequence[Operation]) -> Value:

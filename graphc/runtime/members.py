@@ -34,11 +34,18 @@ class MemberFunction(CompiledFunction):
     """The function of `signature`: `before` gives what is added, in one array so that members meet
     once, and `after` takes the sums as further arguments of these names.
 
-    A member that has several shards computes `before` of each, and adds them as members are."""
+    A member that has several shards computes `before` of each, and adds them as members are.
+    `number` is the argument, if there is one, with the number of its first shard."""
 
     def __init__(
-        self, signature: Signature, before: Half, after: Half, communicator: Communicator
+        self,
+        signature: Signature,
+        before: Half,
+        after: Half,
+        communicator: Communicator,
+        number: str,
     ) -> None:
+        self._number = number
         self.keeps_arrays = before.compiled.keeps_arrays and after.compiled.keeps_arrays
         self._signature = signature
         self._names = [a.name for a in signature.arguments]
@@ -81,6 +88,8 @@ class MemberFunction(CompiledFunction):
         signature = self._signature
         unit = signature.unit
         arrays = dict(given)
+        if self._number in arrays:
+            arrays[self._number] = arrays[self._number] + shard
         for argument in signature.arguments:
             if unit in argument.shape:
                 axis = argument.shape.index(unit)

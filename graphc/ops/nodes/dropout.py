@@ -31,7 +31,14 @@ def _draw(b: IRBuilder, op: Operation, call: TrainingCall) -> Value:
     rate = call.hyperparameter(DROPOUT_RATE)
     one = full_like(b, 1.0, rate)
     kept = broadcast(b, div(b, one, sub(b, one, rate)), dims)
-    keep = keep_mask(b, dims, rate, seed=call.seed, stream=call.stream(op), step=call.step)
+    shard = call.shard  # what has no samples is the same for all members
+    keep = keep_mask(
+        *(b, dims, rate),
+        seed=call.seed,
+        stream=call.stream(op),
+        step=call.step,
+        shard=shard if node_type(op).has_samples else None,
+    )
     return select(b, keep, kept, full_like(b, 0.0, kept))
 
 
@@ -48,7 +55,7 @@ DROPOUT = node_def(
         "C1 in training an element is zero with the probability `dropout_rate` of the call, and "
         "is divided by 1 - `dropout_rate` otherwise",
         "C2 which elements are zero depends on the seed, the node's name, the number of the "
-        "training call and the place in the minibatch, and on nothing else",
+        "training call and the place in the minibatch of all members, and on nothing else",
     ),
     equation="V = M ∘ X in training, M = 0 or 1 / (1 - rate); V = X otherwise",
     source="book 2.4.2, equations 2.95 to 2.97",

@@ -32,7 +32,7 @@ from graphc.ops.nodes.layout import (
     spread,
 )
 from graphc.ops.nodes.statistics import columns_of, refine_two_columns, with_two_columns
-from graphc.ops.nodes.training import TrainingCall
+from graphc.ops.nodes.training import MINIBATCH_SAMPLES, TrainingCall
 from graphc.ops.reduction import broadcast, reduce_sum
 
 RUNNING = (3, 4)
@@ -211,7 +211,10 @@ def _moved(
 
 def _share(b: IRBuilder, call: TrainingCall, time: float) -> Value:
     """1 - e^(-N/T) = 2 h / (1 + h) with h = tanh(N / 2T), which cancels nothing for small N/T."""
-    count = extent(b, call.samples, TensorType((1, 1), call.dtype))
+    if call.shards > 1:
+        count = call.hyperparameter(MINIBATCH_SAMPLES)
+    else:
+        count = extent(b, call.samples, TensorType((1, 1), call.dtype))
     half = tanh(b, mul(b, count, full_like(b, 0.5 / time, count)))
     return div(b, add(b, half, half), add(b, full_like(b, 1.0, half), half))
 

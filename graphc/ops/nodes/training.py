@@ -15,6 +15,7 @@ from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import PARAMETER
+from graphc.ops.random import Shard
 from graphc.support.diagnostics import DiagnosticSink
 
 STEP = "step"
@@ -22,6 +23,12 @@ STEP = "step"
 
 DROPOUT_RATE = "dropout_rate"
 """The hyperparameter with the share of elements that Dropout sets to zero, in [0, 1)."""
+
+SHARD = "shard"
+"""The hyperparameter with the number of the part of a minibatch that a function computes; i64."""
+
+MINIBATCH_SAMPLES = "minibatch_samples"
+"""The hyperparameter with the samples of the minibatch of all members."""
 
 SEED_LIMIT = 2**64
 """Seeds of a training are below this."""
@@ -36,6 +43,7 @@ class TrainingCall:
     samples   the number of samples of a call
     seed      of all that is random in training
     sink      for nodes that cannot be trained
+    shards    parts that members compute a minibatch in, of which this call is one
     """
 
     function: Function
@@ -43,6 +51,7 @@ class TrainingCall:
     samples: Symbol
     seed: int
     sink: DiagnosticSink
+    shards: int = 1
     updates: dict[Value, Value] = field(default_factory=dict[Value, Value])
     """New values by the parameter (an argument of the function) that they replace."""
 
@@ -59,6 +68,13 @@ class TrainingCall:
     def step(self) -> Value:
         """How many training calls came before this one, i64[1, 1]."""
         return self.hyperparameter(STEP, DType.I64)
+
+    @property
+    def shard(self) -> Shard | None:
+        """Which part of a minibatch this is; None where it is all of it."""
+        if self.shards == 1:
+            return None
+        return Shard(self.hyperparameter(SHARD, DType.I64), self.shards)
 
     def stream(self, op: Operation) -> int:
         """A number in [0, 2^64) that tells the node from others in what is random.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -216,27 +217,39 @@ def test_rows_that_no_member_looks_up_stay_with_what_the_learner_keeps(backend: 
         np.testing.assert_allclose(net.parameters["D"], single.parameters["D"], 1e-12)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "e = SumElements(Dropout(Times(W, x)), tag=criteria)",
-        "e = SumElements(BatchNormalization(Times(W, x), s, o, m, v), tag=criteria)",
-    ],
-)
-def test_what_members_cannot_share_is_refused(line: str) -> None:
-    text = f"""
-        x = Input(5)
-        W = Parameter(3, 5)
-        s = Parameter(3, 1)
-        o = Parameter(3, 1)
-        m = Parameter(3, 1, needGradient=false)
-        v = Parameter(3, 1, needGradient=false)
-        {line}
-    """
-    first, _ = gc.comm.threads(2, PATIENCE)
-    with pytest.raises(gc.GraphcError) as raised:
-        gc.compile_training(network(text), learner=gc.SGD(0.1), dropout=0.5, comm=first)
-    assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]
+NORMALISED = """
+    x = Input(5)
+    W = Parameter(3, 5)
+    s = Parameter(3, 1, init=fixedValue, value=1)
+    o = Parameter(3, 1, init=fixedValue, value=0)
+    m = Parameter(3, 1, needGradient=false)
+    v = Parameter(3, 1, needGradient=false)
+    e = SumElements(BatchNormalization(Times(W, x), s, o, m, v, expAvgFactor=FACTOR), tag=criteria)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("samples", "factor"), [(7, "1"), (3, "0.25")])
+def test_running_values_are_averages_over_all_members_samples(
+    backend: str, samples: int, factor: str
+) -> None:
+    """Of members with other numbers of samples, and without any; W stays. Each normalises by its
+    own samples."""
+    require_backend(backend)
+    x, cuts = np.random.default_rng(2).standard_normal((samples, 5)), (0, 1, 3, samples)
+    calls: list[list[Data]] = [[{"x": x[a:b]}] for a, b in itertools.pairwise(cuts)]
+    text = NORMALISED.replace("FACTOR", factor)
+    before = network(text).parameters
+    y = x @ before["W"].T
+    parts = [y[a:b] for a, b in itertools.pairwise(cuts) if b > a]
+    weights = [len(part) / samples for part in parts]
+    mean = sum(w * p.mean(0) for w, p in zip(weights, parts, strict=True))
+    inverse = sum(w / np.sqrt(p.var(0) + 1e-5) for w, p in zip(weights, parts, strict=True))
+    for net, _ in train(text, gc.SGD(0.0), backend, calls, 4):
+        for name, seen in (("m", mean), ("v", inverse)):
+            old = before[name][:, 0]
+            expected = old + float(factor) * (seen - old)
+            np.testing.assert_allclose(net.parameters[name][:, 0], expected, 1e-10, 1e-12)
 
 
 def test_a_member_that_does_not_come_is_an_error() -> None:

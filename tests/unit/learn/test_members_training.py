@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.driver.options import CompileOptions
+from graphc.driver.statistics import precompute
 from graphc.learn.learner import Learner
 from graphc.learn.source import Data
 from tests.support.compiling import load_backend
@@ -27,6 +29,18 @@ DENSE = """
     V = Parameter(3, 4)
     e = SquareError(t, Times(V, Tanh(Plus(Times(W, x), b))), tag=criteria)
     s = SumElements(t, tag=eval)
+"""
+DROPPED = DENSE.replace("Tanh(Plus(Times(W, x), b))", "Dropout(Tanh(Plus(Times(W, x), b)))")
+NORMALISED = """
+    x = Input(5)
+    t = Input(3)
+    W = Parameter(3, 5)
+    s = Parameter(3, 1)
+    o = Parameter(3, 1)
+    m = Parameter(3, 1, needGradient=false)
+    v = Parameter(3, 1, needGradient=false)
+    h = BatchNormalization(Times(W, x), s, o, m, v, normalizationTimeConstant=20)
+    e = SquareError(t, Dropout(h), tag=criteria)
 """
 TABLE = """
     x = SparseInput(9)
@@ -46,12 +60,14 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits"
 RNG = np.random.default_rng(5)
 X, T_, T2 = (RNG.standard_normal((19, n)) for n in (5, 3, 2))
 ROWS = {"x": X, "t": T_}
+DROPPED_LOOP = LOOP.replace("SquareError(t, h", "SquareError(t, Dropout(h)")
 LENGTHS = (4, 1, 3, 5, 2, 4, 3)
 STEPS = {
     "x": [RNG.standard_normal((n, 3)) for n in LENGTHS],
     "t": [RNG.standard_normal((n, 2)) for n in LENGTHS],
 }
 WORDS = {"x": (RNG.integers(0, 9, 19).tolist(), list(range(20))), "t": T2}
+LEFT_OUT: dict[str, object] = {"dropout": 0.4}
 MOMENTUM = gc.SGD(learning_rate=0.05, momentum=0.9, l2=0.01)
 
 
@@ -130,6 +146,7 @@ def require_equal(training: Training, members: int, tolerance: float = 1e-11) ->
     [
         (DENSE, ROWS, "numpy", 4),
         (DENSE, ROWS, "llvm", 2),
+        (DROPPED, ROWS, "numpy", 4),
         (TABLE, WORDS, "numpy", 4),
         (TABLE, WORDS, "llvm", 2),
     ],
@@ -140,7 +157,9 @@ def test_members_train_as_one(
     """19 samples by 6: of the last one, all but one of the members have none."""
     if isinstance(loaded := load_backend(backend), str):
         pytest.skip(loaded)
-    require_equal(Training(text, data, backend=backend, options={"minibatch": 6}), members)
+    require_equal(
+        Training(text, data, backend=backend, options={"minibatch": 6, **LEFT_OUT}), members
+    )
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
@@ -153,9 +172,10 @@ def test_members_train_sequences_as_one(backend: str) -> None:
     ("text", "data", "minibatch", "backend"),
     [
         (DENSE, ROWS, 7, "numpy"),
-        (DENSE, ROWS, 7, "llvm"),
+        (DROPPED, ROWS, 7, "llvm"),
+        (NORMALISED, ROWS, 7, "llvm"),
         (TABLE, WORDS, 7, "llvm"),
-        (LOOP, {n: [*s, s[0]] for n, s in STEPS.items()}, 4, "llvm"),
+        (DROPPED_LOOP, {n: [*s, s[0]] for n, s in STEPS.items()}, 4, "llvm"),
     ],
 )
 def test_shards_have_the_same_bits_for_any_number_of_members(
@@ -164,13 +184,15 @@ def test_shards_have_the_same_bits_for_any_number_of_members(
     """In f32, where another order of sums shows."""
     if isinstance(loaded := load_backend(backend), str):
         pytest.skip(loaded)
-    options: dict[str, object] = {"precision": "f32", "minibatch": minibatch}
+    options: dict[str, object] = {"precision": "f32", "minibatch": minibatch, **LEFT_OUT}
     training = Training(text, data, backend=backend, options=options)
     ((single, expected),) = training.of(1, shards=4)
     for net, records in [*training.of(2, shards=4), *training.of(4, shards=4)]:
         assert [r.criterion for r in records] == [r.criterion for r in expected]
         for name, value in single.parameters.items():
             assert np.array_equal(net.parameters[name], value)
+    if text is NORMALISED:  # by the samples of a shard
+        return
     ((_, other),) = training.of(1, shards=0)
     assert other[-1].criterion == pytest.approx(expected[-1].criterion, rel=1e-5)
 
@@ -195,6 +217,23 @@ def test_four_members_stop_and_two_go_on_with_the_same_bits(tmp_path: Path) -> N
 def test_shards_are_a_power_of_two_that_the_members_divide(members: int, shards: int) -> None:
     with pytest.raises(gc.GraphcError, match=f"power of two that {members} members divide"):
         gc.comm.threads(members, shards=shards)
+
+
+def test_statistics_have_the_same_bits_for_any_number_of_members() -> None:
+    """5000 samples are 5 calls: of four shards the first has two."""
+    x = np.random.default_rng(0).standard_normal((5000, 5)) + 3
+
+    def values(_: int, member: gc.comm.Communicator | None) -> dict[str, Array]:
+        net = network("x = Input(5)\nm = Mean(x)\ns = InvStdDev(x)")
+        precompute(net.model, {"x": x}, CompileOptions("numpy"), member)
+        return {name: net.model.exactly(name) for name in ("m", "s")}
+
+    one, four = values(0, None), values(0, gc.comm.alone(4))
+    for found in [*together(2, values, 4), *together(4, values, 4)]:
+        assert all(np.array_equal(found[name], four[name]) for name in one)
+    for found in together(3, values):
+        for name, value in one.items():
+            np.testing.assert_allclose(found[name], value, 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -281,3 +281,14 @@ def test_data_and_programs_that_do_not_fit_are_refused() -> None:
     model = gc.loads("x = Input(2)\ne = SumElements(x, tag=criteria)")
     with pytest.raises(GraphcError, match="as_inference= are for programs"):
         gc.evaluate(model, given, measure="squared_error")
+
+
+def test_random_numbers_of_a_program_are_refused_for_members() -> None:
+    def noisy(x: Any, n: Any, w: Any) -> Any:
+        kept = gc.random_uniform((1, 4), n[0]) < 0.5
+        return {"logits": gc.where(kept, x, 0.0) @ w}
+
+    drawn = {"w": np.linspace(-1, 1, 12).reshape(4, 3)}
+    net = gc.program(noisy, {"x": "Nx4xf64", "n": "1xi64"}, parameters=drawn, bounds={"N": 4})
+    with pytest.raises(GraphcError, match="members cannot share a program's random numbers"):
+        gc.compile_training(net, comm=gc.comm.threads(2)[0], learner=gc.SGD(0.1), **LOSS)
