@@ -13,7 +13,7 @@ import numpy as np
 from graphc.artifacts.onnx.graph import Graph
 from graphc.ir.core import OpDef, Operation
 from graphc.ir.types import DType
-from graphc.ops import bits, random
+from graphc.ops import bits, random, training_forms
 from graphc.ops import elementwise as e
 from graphc.ops import functions as f
 from graphc.ops.constant import EXTENT
@@ -211,6 +211,11 @@ def _random_uniform(g: Graph, _op: Operation, counter: str, key: str) -> str:
     return g.node("Mul", g.cast(g.cast(upper, DType.I64), DType.F32), unit)
 
 
+def _running_statistic(g: Graph, _op: Operation, running: str, seen: str) -> str:
+    """The former, in the shape of both."""
+    return g.node("Where", g.file.array(np.array(True)), running, seen)
+
+
 FORMULAS: Mapping[OpDef, Formula] = {
     e.ADD: _plain("Add"),
     e.SUB: _plain("Sub"),
@@ -232,6 +237,8 @@ FORMULAS: Mapping[OpDef, Formula] = {
     e.LOGICAL_OR: _plain("Or"),
     e.LOGICAL_NOT: _plain("Not"),
     e.STOP_GRADIENT: lambda _g, _op, x: x,
+    training_forms.DROP: lambda _g, _op, x: x,
+    training_forms.RUNNING_STATISTIC: _running_statistic,
     e.CAST: _cast,
     e.ROUND_BF16: _round_bf16,
     f.EXP: _plain("Exp"),
