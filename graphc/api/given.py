@@ -46,14 +46,14 @@ class OfProgram:
         patterns = tuple(arguments.texts(self.train, "train"))
         measures = read_measures(self.measure)
         wanted = self.loss, self.output, self.labels, patterns, measures
-        return Objective(*wanted, as_inference=self.as_inference)
+        return Objective(*wanted, as_inference=arguments.truth(self.as_inference, "as_inference"))
 
     def refuse(self) -> None:
         """GraphcError for any of these, which came with a network."""
         measure = self.measure
         measured = measure if isinstance(measure, Mapping) else arguments.texts(measure, "measure")
         is_given = any(given is not None for given in (self.loss, self.output, self.labels))
-        is_given = is_given or self.as_inference
+        is_given = is_given or arguments.truth(self.as_inference, "as_inference")
         if is_given or measured or arguments.texts(self.train, "train"):
             names = "loss=, output=, labels=, train=, measure= and as_inference="
             raise fail("bad-option", f"{names} are for programs: a network has criteria")

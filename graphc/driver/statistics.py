@@ -110,15 +110,14 @@ def _average(
         passes += [AccumulateStatistics(centred=centre is not None)]
         return compile_model(frozen, [*passes, *pipeline(pipelines.OPTIMISE)], wider)
 
-    function, signature = compiled({})
+    shards = shards_of(member)
+    own = shards // member.size
+    functions = [compiled({}) for _ in range(own)]
+    signature = functions[0][1]
     draw(model, signature.model_names)
     values = model.values_in(options.precision)
     fixed = values if centre is None else {**values, CENTRE: centre}
-    total = Executable(function, signature, fixed, recompile=compiled)
-    shards = shards_of(member)
-    own = shards // member.size
-    running = total.learner_state[TOTAL]
-    sums = [np.zeros(running.shape) for _ in range(own)]
+    totals = [Executable(*function, fixed, recompile=compiled) for function in functions]
     samples, numbers = 0, count_from()
     for inputs in blocks():
         calls, count = _calls(signature, needed_inputs(signature, inputs))
@@ -126,12 +125,10 @@ def _average(
         for call in calls:
             shard = next(numbers) % shards - member.rank * own
             if 0 <= shard < own:
-                running[...] = sums[shard]
-                total(**call)
-                sums[shard][...] = running
+                totals[shard](**call)
     if samples == 0:
         raise fail("input", f"the statistics of `{name}` require at least one sample, got none")
-    found = tree_sum(sums)
+    found = tree_sum([np.array(total.learner_state[TOTAL]) for total in totals])
     member.all_reduce(found)
     return found / samples
 

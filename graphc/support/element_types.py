@@ -95,7 +95,7 @@ def _as_bf16(x: Array) -> Array:
         back = bits.view(np.float32).astype(np.float64)
         odd = bits - (np.abs(back) > np.abs(x)) | np.uint32(1)
         bits = np.where((back != x) & ~np.isnan(x), odd, bits).astype(np.uint32)
-    raised = bits >> np.uint32(16)
+    raised = np.asarray(bits >> np.uint32(16))  # of one number numpy makes no array
     raised &= np.uint32(1)
     raised += np.uint32(0x7FFF)
     raised += bits

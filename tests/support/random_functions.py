@@ -30,7 +30,7 @@ from graphc.ir.dims import dims_behind, is_never_negative, size_difference, size
 from graphc.ir.evaluate import evaluate_operation
 from graphc.ir.params import NoParams, Params, symbols_in
 from graphc.ir.types import Dim, DType, Symbol, TensorType, TypeRuleError
-from graphc.ops import ALL_OPS, bits
+from graphc.ops import ALL_OPS, bits, training_forms
 from graphc.ops.constant import CONSTANT, EXTENT, IOTA, ConstantParams, ExtentParams, IotaParams
 from graphc.ops.contraction import MATMUL, MatmulParams
 from graphc.ops.control import RETURN
@@ -76,7 +76,7 @@ from tests.support.op_table import ROWS
 LARGEST = 1e3
 """Results beyond this are dropped, so that nothing overflows and rounding errors stay small."""
 
-LEFT_OUT = (*bits.OPS, ARCTAN)
+LEFT_OUT = (*bits.OPS, ARCTAN, *training_forms.OPS)
 """Operations that the table alone tries, so that a seed's function stays what it was."""
 
 SIMPLE_OPS = tuple(
