@@ -11,6 +11,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ from bench.workloads.record import Values
 
 PATIENCE = 600.0
 """Seconds for one answer: some compilers take a minute."""
+SILENCE = 0.2
+"""Seconds before an entry is asked. Threads of the one before spin after its last call in case more
+work comes: ONNX Runtime's for 30 to 40 ms, OpenBLAS' for 80 to 90 ms, on another's core."""
 LAST_LINES = 3
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -182,6 +186,7 @@ def measure(
         for turn in range(plan.rounds):
             say(f"{work} {threads}T: round {turn + 1} of {plan.rounds}")
             for name, (one, _) in list(ready.items()):
+                time.sleep(SILENCE)
                 try:
                     found = one.ask({"seconds": plan.seconds})
                 except Failed as why:
