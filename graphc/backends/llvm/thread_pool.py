@@ -51,7 +51,7 @@ AWAKE_NS = 50_000
 GRAIN_NS = 30_000
 """Of work that threads are woken for, where it was not measured."""
 
-LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 128_000_000
+LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 16_000_000
 """Without the other threads, where these have been in the way."""
 
 MUCH_NS = 1 << 62
