@@ -38,7 +38,8 @@ LOOP = """  %{name}, %{name}s = loop %w, %x, %{initial} {{count = T, sequences =
 HEADER = (
     "dim T <= {steps}\n"
     "func @main(%x: tensor<Tx1xSIZExf32> input, %w: tensor<SIZExSIZExf32> parameter, "
-    "%h0: tensor<1xSIZExf32> input) -> (y: tensor<Tx1xSIZExf32>, z: tensor<Tx1xSIZExf32>{more}) {{\n"
+    "%h0: tensor<1xSIZExf32> input) "
+    "-> (y: tensor<Tx1xSIZExf32>, z: tensor<Tx1xSIZExf32>{more}) {{\n"
 )
 
 
@@ -60,7 +61,7 @@ def scheduled(module: Module, text: str = "schedule-loops,split-work") -> Module
 
 @pytest.mark.parametrize(
     ("size", "steps", "chained", "count"),
-    [(64, 50, False, 1), (64, 50, True, 0), (4, 2, False, 0), (700, 50, False, 0)],
+    [(120, 60, False, 1), (120, 60, True, 0), (4, 2, False, 0), (700, 50, False, 0)],
     ids=["independent", "chained", "too short", "cut themselves"],
 )
 def test_loops_of_some_work_that_is_not_cut_run_together(
@@ -70,7 +71,7 @@ def test_loops_of_some_work_that_is_not_cut_run_together(
 
 
 def test_their_steps_stay_in_one_piece() -> None:
-    alone, together = two_loops(120, 60, chained=True), two_loops(120, 60)
+    alone, together = two_loops(512, 50, chained=True), two_loops(512, 50)
 
     def schedules(module: Module) -> set[str]:
         loops = [op for op in module.functions[0].block if op.opdef.name == "loop"]
@@ -86,7 +87,7 @@ def test_their_steps_stay_in_one_piece() -> None:
 
 
 def test_twice_is_as_once() -> None:
-    once = scheduled(two_loops(64, 50))
+    once = scheduled(two_loops(120, 60))
     assert str(scheduled(once)) == str(once)
 
 
@@ -119,7 +120,7 @@ def test_random_loops_compute_the_same_bits_together(kind: str) -> None:
                 np.testing.assert_allclose(found[0][name], value, 1e-9, 1e-9, err_msg=str(seed))
                 for other in found[1:]:
                     np.testing.assert_array_equal(other[name], found[0][name], err_msg=str(seed))
-    assert count >= len(SEEDS) / 4
+    assert count >= 2
 
 
 @pytest.mark.usefixtures("any_loop")
@@ -127,7 +128,7 @@ def test_what_an_earlier_loop_reads_is_not_written_by_one_beside_it() -> None:
     """The second loop's last value is the new state, which the first one starts from."""
     text = HEADER.format(steps=50, more=", h: tensor<1xSIZExf32> updates %h0")
     text += LOOP.format(name="a", initial="h0") + LOOP.format(name="b", initial="h0")
-    module = parse(f"{text}  return %as, %bs, %b\n}}\n".replace("SIZE", "64"))
+    module = parse(f"{text}  return %as, %bs, %b\n}}\n".replace("SIZE", "120"))
     planned = scheduled(module, "schedule-loops,split-work,plan-memory")
     (loop,) = beside(planned)
     assert loop.placement[0].kind == "arena"

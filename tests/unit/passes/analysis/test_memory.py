@@ -198,6 +198,6 @@ func @f(%x: tensor<Tx4x4xf32> input, %h: tensor<4x4xf32> input)
 
 def test_what_runs_at_the_same_time_shares_no_memory() -> None:
     assert check_plan(function(TOGETHER)) == []
-    shared = function(TOGETHER.replace("arena:64", "arena:0"))
-    assert any("runs at the same time" in problem for problem in check_plan(shared))
-    assert check_plan(function(str(shared).replace(" schedule {beside = true}", ""))) == []
+    shared = TOGETHER.replace("arena:64", "arena:0")
+    assert any("runs at the same time" in problem for problem in check_plan(function(shared)))
+    assert check_plan(function(shared.replace(" schedule {beside = true}", ""))) == []
