@@ -30,7 +30,7 @@ FOLD = "simplify,fold-scales"
 """For inference with parameters that do not change."""
 ROUND = f'round-factors,fold-constants,hoist-loops{{kinds = ["invariant"]}},{CLEAN}'
 """For factors in bf16: what steps of a loop share is rounded once, before it."""
-FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,split-work"
+FUSED = "fuse-patches,fuse-kernels,fuse-epilogues,schedule-updates,schedule-loops,split-work"
 GPU_FUSED = (
     "fuse-patches{line_bytes = 0},fuse-kernels{parts = false},"
     "fuse-epilogues{least_bytes = 0, in_parts = false},schedule-updates"

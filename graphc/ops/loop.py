@@ -17,7 +17,8 @@ Results    what the last step carried on (the operand itself for a count of 0), 
            stacked along a first dim of time
 
 The steps go from 0 to count - 1, with `backward` the other way round; element t of a stack always
-belongs to step t. `at` says where the results live.
+belongs to step t. `at` says where the results live, and a schedule which loops run at the same
+time.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from graphc.ir.params import Params
 from graphc.ir.types import Dim, Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.control import YIELD
 from graphc.ops.rules import tensor
+from graphc.ops.schedules import LoopSchedule, check_loop_schedule
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,7 @@ def _check(op: Operation) -> Iterable[str]:
     for carry_in, carry_out in zip(parts.carry_in, parts.carry_out, strict=True):
         if carry_in.type != carry_out.type:
             yield f"carries {carry_in.type} but yields {carry_out.type}"
+    yield from check_loop_schedule(op)
 
 
 def _run(
@@ -243,6 +246,7 @@ LOOP = OpDef(
     summary="steps over time that carry values from one to the next",
     operands=("inputs*",),
     params=LoopParams,
+    schedule=LoopSchedule,
     infer=_infer,
     region_types=_types,
     reference=_run,

@@ -4,6 +4,7 @@
     gemm … schedule {parallel = "rows", chunk = 64}       64 rows of the product, or "cols"
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     gemm … schedule {beside = true}                       while the product before it is computed
+    loop … schedule {beside = true}                       while the loop before it runs
     index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
     update_rows … schedule {parallel = "numbers", chunk = 32}  32 numbers of each row
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
@@ -215,6 +216,14 @@ class ProductSchedule(Schedule):
 
 
 @dataclass(frozen=True)
+class LoopSchedule(Params):
+    """`beside`: the loop runs at the same time as the loop right before it, which it does not wait
+    for. Each of such loops is computed by one thread, its steps in one piece."""
+
+    beside: bool = False
+
+
+@dataclass(frozen=True)
 class LaneSchedule(Params):
     """Of what has nothing to choose but the lanes of a vector; 0 lanes: not chosen."""
 
@@ -351,13 +360,32 @@ def product_before(op: Operation) -> Operation | None:
 
 
 def has_one_beside(op: Operation) -> bool:
-    """Whether the product after this one is computed at the same time."""
+    """Whether the product or loop after this one is computed at the same time."""
     after = op.next
     while after is not None and isinstance(after.opdef.codegen, View):
         after = after.next
-    return (
-        after is not None and isinstance(after.schedule, ProductSchedule) and after.schedule.beside
-    )
+    return after is not None and is_beside(after)
+
+
+def is_beside(op: Operation) -> bool:
+    """Whether a product or loop is computed at the same time as the one before it."""
+    return isinstance(op.schedule, ProductSchedule | LoopSchedule) and op.schedule.beside
+
+
+def check_loop_schedule(op: Operation) -> Iterable[str]:
+    """What is wrong with the schedule of a loop."""
+    if not op.schedule_as(LoopSchedule).beside:
+        return
+    before = op.previous
+    if before is None or before.opdef is not op.opdef:
+        yield "`beside` requires a loop right before it"
+        return
+    together = [before]
+    while is_beside(before) and before.previous is not None:
+        before = before.previous
+        together.append(before)
+    if any(v.op in together for v in op.operands):
+        yield "`beside` requires a loop that waits for none of those that run at the same time"
 
 
 def check_schedule(op: Operation) -> Iterable[str]:

@@ -31,6 +31,7 @@ from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
 from graphc.passes.round_factors import RoundFactors
+from graphc.passes.schedule_loops import ScheduleLoops
 from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
 from graphc.passes.split_early import SplitEarly
@@ -69,6 +70,7 @@ PASSES: dict[str, type[Pass]] = {
         FuseKernels,
         FuseEpilogues,
         ScheduleUpdates,
+        ScheduleLoops,
         SplitWork,
         ChooseSchedule,
         PackParameters,

@@ -11,7 +11,8 @@ constant offsets, planned with every dimension at its bound. Leaves alone: what 
 and, but for `side_by_side`, their order.
 
 Algorithm: one walk in program order finds when each buffer is in use, until its last reader
-(`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. A kernel
+(`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. Loops that
+run at the same time share no memory: what the steps of each need is one buffer. A kernel
 without reductions may write its result over an operand that dies there, if it reads that operand
 element by element at the result's dims. What an operation works in is in use during that operation
 alone. With `side_by_side` operations come into the order of their levels (`analysis/levels.py`),
@@ -37,6 +38,7 @@ from graphc.ops.kernel import COPY
 from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.parts import walked_values
+from graphc.ops.schedules import has_one_beside, is_beside
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.levels import levels_of, order_by_levels
@@ -86,15 +88,15 @@ def plan(function: Function, *, side_by_side: bool = False) -> None:
             outside |= _place_yields(op)
     lives = _Lives(outside, side_by_side)
     lives.walk(function.block, function.arguments)
-    layout = lay_out(lives.buffers)
-    function.arena = layout.end
-    offsets = {value: layout.offsets[number] for value, number in lives.number.items()}
+    places = lives.places()
+    function.arena = places.end
     for op in (op for block in straight_blocks(function) for op in block):
         if has_buffers(op):
+            offsets = places.of_values
             op.placement = tuple(outside.get(v) or Address("arena", offsets[v]) for v in op.results)
             op.workspace = tuple(
-                Workspace(type, Address("arena", layout.offsets[number]))
-                for type, number in lives.workspace.get(op, ())
+                Workspace(type, Address("arena", at))
+                for type, at in places.of_workspace.get(op, ())
             )
 
 
@@ -122,7 +124,7 @@ def _place_results(function: Function) -> dict[Value, Address]:
     liveness = live_ranges(function.block)
     names = [a.name for a in function.arguments]
     terminator = function.block.end
-    position = {op: i for i, op in enumerate(liveness.operations)}
+    position = _begin(liveness.operations)
     outside: dict[Value, Address] = {}
     for index, (info, value) in enumerate(zip(function.results, terminator.operands, strict=True)):
         place = Address("result", index)
@@ -139,6 +141,18 @@ def _place_results(function: Function) -> dict[Value, Address]:
             terminator.set_operand(index, root)
         outside[root] = place
     return outside
+
+
+def _begin(operations: Sequence[Operation]) -> dict[Operation, int]:
+    """The position at which each operation begins: that of another one, where both run at the same
+    time."""
+    found: dict[Operation, int] = {}
+    now = 0
+    for position, op in enumerate(operations):
+        if not is_view(op) and not is_beside(op):
+            now = position
+        found[op] = position if is_view(op) else now
+    return found
 
 
 def _place_yields(loop: Operation) -> dict[Value, Address]:
@@ -205,9 +219,19 @@ def _copy(value: Value, anchor: Operation | None) -> Value:
 # --- the arena ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Offsets in a stretch of memory, and where it ends."""
+
+    end: int
+    of_values: Mapping[Value, int]
+    of_workspace: Mapping[Operation, Sequence[tuple[TensorType, int]]]
+
+
 class _Lives:
     """The buffers of values and of workspace that need memory of their own, and when they are in
-    use. A value that is written over another one shares its buffer.
+    use. A value that is written over another one shares its buffer. What the steps of a loop that
+    runs beside another need lies in one buffer.
 
     outside  the places of values that have one outside of the arena
     """
@@ -218,7 +242,23 @@ class _Lives:
         self.buffers: list[Buffer] = []
         self.number: dict[Value, int] = {}
         self.workspace: dict[Operation, list[tuple[TensorType, int]]] = {}
+        self._steps: list[tuple[int, _Places]] = []
         self._now = 0
+
+    def places(self) -> _Places:
+        """Where everything lies."""
+        layout = lay_out(self.buffers)
+        values = {value: layout.offsets[number] for value, number in self.number.items()}
+        workspace = {
+            op: [(type, layout.offsets[number]) for type, number in arrays]
+            for op, arrays in self.workspace.items()
+        }
+        for number, inside in self._steps:
+            start = layout.offsets[number]
+            values |= {value: start + at for value, at in inside.of_values.items()}
+            for op, arrays in inside.of_workspace.items():
+                workspace[op] = [(type, start + at) for type, at in arrays]
+        return _Places(layout.end, values, workspace)
 
     def walk(self, block: Block, before: Sequence[Value]) -> None:
         """Note the results of `block` without a place outside, in loops' bodies too.
@@ -246,7 +286,13 @@ class _Lives:
     def _moments(self, block: Block, before: Sequence[Value]) -> list[list[Operation]]:
         """The operations of a block that are at work at the same time, in order."""
         if not self._side_by_side:
-            return [[op] for op in block]
+            moments: list[list[Operation]] = []
+            for op in block:
+                if isinstance(op.opdef.codegen, Loop) and is_beside(op):
+                    moments[-1].append(op)
+                else:
+                    moments.append([op])
+            return moments
         overwritten: dict[Operation, list[Value]] = {}
         for op in block:
             places = (self._outside.get(value) for value in op.results)
@@ -273,15 +319,26 @@ class _Lives:
             else:
                 self.number[value] = self._buffer(value.tensor)
         self.workspace[op] = [(type, self._buffer(type)) for type in op.needed_workspace()]
-        if isinstance(op.opdef.codegen, Loop):
-            self.walk(op.regions[0].block, loop_parts(op).carry_in)
-            self._now += 1
         ended = [self.number[root] for root in ends_here if root not in taken_over]
-        return ended + [number for _, number in self.workspace[op]]
+        ended += [number for _, number in self.workspace[op]]
+        if isinstance(op.opdef.codegen, Loop):
+            block, carry_in = op.regions[0].block, loop_parts(op).carry_in
+            if is_beside(op) or has_one_beside(op):
+                steps = _Lives(self._outside, self._side_by_side)
+                steps.walk(block, carry_in)
+                places = steps.places()
+                self._steps.append((self._stretch(places.end), places))
+                ended.append(self._steps[-1][0])
+            else:
+                self.walk(block, carry_in)
+            self._now += 1
+        return ended
 
     def _buffer(self, type: TensorType) -> int:
+        return self._stretch(-(-type.bound_bytes // ALIGNMENT) * ALIGNMENT)
+
+    def _stretch(self, size: int) -> int:
         """The number of a new buffer, in use now."""
-        size = -(-type.bound_bytes // ALIGNMENT) * ALIGNMENT
         self.buffers.append(Buffer(size, self._now, self._now))
         return len(self.buffers) - 1
 

@@ -20,7 +20,7 @@ where there are few images, the gradient of a convolution to its weights by rows
 zeros around the images, which each chunk copies, there are fewer chunks; and the gradient is cut by
 images where it stays in a cache from one image to the next. Lookups are cut by the rows of
 their result, updates of rows by the numbers of each. Loops' bodies are
-cut too.
+cut too, but for those of loops that run at the same time as others (`schedule-loops`).
 
 Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
 those with one first factor, such as the gates of a cell, are computed at the same time, each whole,
@@ -73,6 +73,8 @@ from graphc.ops.schedules import (
     WeightGradSchedule,
     can_be_beside,
     folded_axes,
+    has_one_beside,
+    is_beside,
     product_before,
     schedule_of,
 )
@@ -176,7 +178,7 @@ def split_function(function: Function) -> int:
     """Write the schedules of a fused function; how many operations are cut."""
     count = 0
     in_chunks: set[Value] = set()
-    for op in (op for block in straight_blocks(function) for op in block):
+    for op in (op for block in _shared_blocks(function) for op in block):
         schedule = chunks(op)
         reads_chunks = any(v in in_chunks for v in op.operands)
         if reads_chunks and isinstance(schedule, KernelSchedule) and not schedule.is_parallel:
@@ -218,11 +220,20 @@ def _share_short_products(function: Function) -> int:
     return len(shared)
 
 
+def _shared_blocks(function: Function) -> Iterator[Block]:
+    """The function's block and those of loops that all threads compute."""
+    return (block for block, _ in _blocks(function.block, 1))
+
+
+def _has_own_thread(loop: Operation) -> bool:
+    return is_beside(loop) or has_one_beside(loop)
+
+
 def _blocks(block: Block, steps: int) -> Iterator[tuple[Block, int]]:
     """The block and those of its loops, each with how often a call comes to it."""
     yield block, steps
     for op in block:
-        if isinstance(op.opdef.codegen, Loop):
+        if isinstance(op.opdef.codegen, Loop) and not _has_own_thread(op):
             yield from _blocks(op.regions[0].block, steps * bound_of(loop_parts(op).params.count))
 
 

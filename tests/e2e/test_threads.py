@@ -65,6 +65,19 @@ V = Parameter(30, 200)
 z = Times(V, h, tag=output)
 ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
 """
+BIDIRECTIONAL = """
+features = Input(40, tag=feature)
+labels = Input(30, tag=label)
+WF = Parameter(100, 40)
+RF = Parameter(100, 100)
+F = Tanh(Plus(Times(WF, features), Times(RF, PastValue(100, 1, F))))
+WB = Parameter(100, 40)
+RB = Parameter(100, 100)
+B = Tanh(Plus(Times(WB, features), Times(RB, FutureValue(100, 1, B))))
+V = Parameter(30, 200)
+z = Times(V, RowStack(F, B), tag=output)
+ce = CrossEntropyWithSoftmax(labels, z, tag=criterion)
+"""
 
 
 def _dense(rows: int, classes: int, samples: int) -> dict[str, object]:
@@ -87,6 +100,7 @@ CASES: Mapping[str, tuple[str, dict[str, object], dict[str, int]]] = {
     "convolution": (CONVOLUTION, _dense(768, 10, 32), {"batch": 32}),
     "padded": (PADDED, _dense(768, 10, 32), {"batch": 32}),
     "recurrent": (RECURRENT, _sequences(40, 30), {"time": 12, "sequences": 8}),
+    "both directions": (BIDIRECTIONAL, _sequences(40, 30), {"time": 12, "sequences": 8}),
 }
 
 

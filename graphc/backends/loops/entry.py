@@ -78,9 +78,11 @@ from graphc.ops.schedules import (
     ImagesSchedule,
     LaneSchedule,
     LookupSchedule,
+    LoopSchedule,
     NestSchedule,
     ProductSchedule,
     has_one_beside,
+    is_beside,
     schedule_of,
 )
 from graphc.ops.update_rows import row_update
@@ -117,28 +119,49 @@ def write_entry(
     if function.contraction == "off":
         machine = replace(machine, has_fma=False)
     homes = {a: Address("argument", i) for i, a in enumerate(function.arguments)}
-    bodies: list[Writer] = []
-    for part in _parts(list(function.block)):
-        emitter = _EntryEmitter(module, signature, machine, homes, part, around)
-        for op in part:
-            emitter.operation(op)
-        emitter.finish()
-        bodies.append(emitter.code)
+    stages: list[list[Writer]] = []
+    for stage in _stages(list(function.block)):
+        stages.append([])
+        for part in stage:
+            emitter = _EntryEmitter(module, signature, machine, homes, part, around)
+            for op in part:
+                emitter.operation(op)
+            emitter.finish()
+            stages[-1].append(emitter.code)
     needs_amx = _needs_amx(function, machine)
-    if len(bodies) == 1 and not needs_amx:
-        return bodies[0]
+    if len(stages) == 1 and len(stages[0]) == 1 and not needs_amx:
+        return stages[0][0]
     whole = module.body()
-    parts = [
-        module.add("part", ENTRY_PARAMETERS, body, results=(I32,), only_calls=True)
-        for body in bodies
+    named = [
+        [
+            module.add("part", ENTRY_PARAMETERS, body, results=(I32,), only_calls=True)
+            for body in stage
+        ]
+        for stage in stages
     ]
     status = [NO_AMX]
     with when(whole, whole.amx_permission(), status) if needs_amx else nullcontext(status) as ends:
-        for name in parts:
-            whole.invoke_for(name, ENTRY_PARAMETERS, (I32,))
+        for stage in named:
+            # Time stamps are written by one thread.
+            if len(stage) > 1 and around is None:
+                _run_together(module, whole, stage)
+            else:
+                for name in stage:
+                    whole.invoke_for(name, ENTRY_PARAMETERS, (I32,))
         ends[0] = constant(0, I32)
     whole.leave(status)
     return whole
+
+
+def _run_together(module: ModuleWriter, code: Writer, parts: Sequence[str]) -> None:
+    """Parts of the entry as the tasks of one job."""
+    context, reserve = code.stack_words()
+    reserve(len(ENTRY_PARAMETERS))
+    for slot, value in enumerate(ENTRY_PARAMETERS):
+        code.store(value, offset(code, context, "i64", index(slot)), 8)
+    calls = [WholeCall(name, 0, len(ENTRY_PARAMETERS), 0, (I32,)) for name in parts]
+    arguments = (ENTRY_PARAMETERS[-1], Val(emit_calls(module, calls), PTR), context)
+    code.invoke(module.parallel_for(), (*arguments, index(len(parts))))
 
 
 def _needs_amx(function: Function, machine: Machine) -> bool:
@@ -148,11 +171,24 @@ def _needs_amx(function: Function, machine: Machine) -> bool:
     return machine.has_amx and any(with_pairs(op, machine).amx for op in products)
 
 
-def _parts(operations: list[Operation]) -> list[list[Operation]]:
-    """The operations in pieces that are functions of their own: the time that LLVM takes for one
-    grows faster than its length."""
-    most = PART_OPERATIONS
-    return [operations[i : i + most] for i in range(0, len(operations), most)] or [[]]
+def _stages(operations: list[Operation]) -> list[list[list[Operation]]]:
+    """The operations in parts that are functions of their own: the time that LLVM takes for one
+    grows faster than its length. A stage is one part, or a part for each of loops that run at the
+    same time."""
+    stages: list[list[list[Operation]]] = [[[]]]
+    is_closed = False
+    for op in operations:
+        if is_beside(op) and isinstance(op.schedule, LoopSchedule):
+            stages[-1].append([op])
+        elif isinstance(op.schedule, LoopSchedule) and has_one_beside(op):
+            stages.append([[op]])
+            is_closed = True
+        elif is_closed or len(stages[-1][0]) == PART_OPERATIONS:
+            stages.append([[op]])
+            is_closed = False
+        else:
+            stages[-1][0].append(op)
+    return [stage for stage in stages if stage != [[]]] or [[[]]]
 
 
 class _Where(dict[Value, Val]):

@@ -47,12 +47,14 @@ def emit_task(
 
 @dataclass(frozen=True, slots=True)
 class WholeCall:
-    """The call of a function with pointers and sizes that stand in the context from `slot` on."""
+    """The call of a function with pointers and sizes that stand in the context from `slot` on; what
+    it gives, of the types `results`, nobody reads."""
 
     function: str
     slot: int
     pointers: int
     sizes: int
+    results: tuple[LaneType, ...] = ()
 
 
 def emit_calls(module: ModuleWriter, calls: Sequence[WholeCall]) -> str:
@@ -64,7 +66,11 @@ def emit_calls(module: ModuleWriter, calls: Sequence[WholeCall]) -> str:
             middle = call.slot + call.pointers
             given = [_loaded(code, context, slot, PTR) for slot in range(call.slot, middle)]
             sizes = range(middle, middle + call.sizes)
-            code.invoke(call.function, [*given, *(_loaded(code, context, s, I64) for s in sizes)])
+            given += [_loaded(code, context, s, I64) for s in sizes]
+            if call.results:
+                code.invoke_for(call.function, given, call.results)
+            else:
+                code.invoke(call.function, given)
     code.leave()
     return module.add("task", (context, number), code, only_calls=True)
 

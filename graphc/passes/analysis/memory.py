@@ -18,6 +18,7 @@ from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.loop import loop_parts
 from graphc.ops.parts import walked_values
+from graphc.ops.schedules import is_beside
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
@@ -168,6 +169,25 @@ class _Arena:
         return start in self.held and self.held[start][1] is value
 
 
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Bytes from `start` to `end` of the arena, or all of an argument or a result."""
+
+    memory: str
+    start: int
+    end: int
+    is_written: bool
+
+    def disturbs(self, other: _Touched) -> bool:
+        """Whether the order matters."""
+        return (
+            (self.is_written or other.is_written)
+            and self.memory == other.memory
+            and self.start < other.end
+            and other.start < self.end
+        )
+
+
 class _Checker:
     def __init__(self, function: Function) -> None:
         self.problems: list[str] = []
@@ -182,6 +202,8 @@ class _Checker:
         self._outside: dict[Address, Value] = {p: v for v, p in self._place.items()}
         self._writes: dict[Address, int] = {}
         self._loops: list[Operation] = []
+        # What operations have read and written so far: the memory, from where to where.
+        self._touched: list[_Touched] = []
 
     def run(self) -> None:
         self._block(self._function.block)
@@ -190,14 +212,23 @@ class _Checker:
             self._results(terminator)
 
     def _block(self, block: Block) -> None:
+        together: list[_Touched] = []
         for op in block:
             if is_view(op):
                 self._root[op.result] = self._root[op.operands[0]]
                 continue
+            first = len(self._touched)
             for value in op.operands:
                 self._read(op, self._root[value])
             if not op.opdef.has(Trait.TERMINATOR):
                 self._operation(op)
+            touched = self._touched[first:]
+            if not is_beside(op):
+                together = touched
+                continue
+            if any(a.disturbs(b) for a in touched for b in together):
+                self._say(op, "shares memory with what runs at the same time, and one writes it")
+            together += touched
 
     def _loop(self, op: Operation) -> None:
         """Run two steps: the second one reads what the first one left behind."""
@@ -327,6 +358,7 @@ class _Checker:
     def _write(self, op: Operation, value: Value) -> None:
         place = self._place[value]
         size = value.tensor.bound_bytes
+        self._touch(place, size, is_written=True)
         if place.kind != "arena":
             self._outside[place] = value
         elif size > 0:
@@ -342,7 +374,15 @@ class _Checker:
             return self._arena.holds(place.index, root)
         return self._outside.get(place) is root
 
+    def _touch(self, place: Address, size: int, *, is_written: bool) -> None:
+        start, size = (place.index, size) if place.kind == "arena" else (0, 1)
+        memory = "arena" if place.kind == "arena" else f"{place.kind} {place.index}"
+        if place.kind in ("arena", "argument", "result"):
+            self._touched.append(_Touched(memory, start, start + size, is_written))
+
     def _read(self, op: Operation, root: Value) -> None:
+        if (place := self._place.get(root)) is not None:
+            self._touch(place, root.tensor.bound_bytes, is_written=False)
         if not self._is_intact(root):
             self._say(op, f"reads {_name(root)}, whose memory holds something else by then")
 

@@ -8,10 +8,20 @@ depend on a call. How long chunks of products may be is here too, for the passes
 
 from __future__ import annotations
 
-from graphc.ir.codegen import ChannelProduct, Elementwise, Reduction, WindowProduct
+from graphc.ir.codegen import (
+    ChannelProduct,
+    Contraction,
+    Elementwise,
+    FusedProduct,
+    IndexedSum,
+    Kernel,
+    Reduction,
+    WindowProduct,
+    WindowReduction,
+)
 from graphc.ir.core import Operation
 from graphc.ir.types import bound_elements, bound_of
-from graphc.ops.contraction import Groups
+from graphc.ops.contraction import Groups, MatmulParams, groups
 from graphc.ops.parts import part_taken, walked_values
 from graphc.ops.update_rows import RowWorkspace, row_update, row_width
 from graphc.passes.analysis.costs import (
@@ -71,6 +81,22 @@ def product_ns(roles: Groups, itemsize: int) -> float:
     """Of a matrix product of these dims: one of a single row takes as long as reading B."""
     read = bound_elements((*roles.batch, *roles.inner, *roles.cols)) * itemsize
     return max(_flops_ns(2 * multiply_adds(roles), itemsize), NS_PER_BYTE * read)
+
+
+def operation_ns(op: Operation) -> float:
+    """Of an operation in the body of a loop; 0 of what only moves numbers."""
+    match op.opdef.codegen:
+        case Kernel():
+            return kernel_ns(op)
+        case Contraction() | FusedProduct():
+            a, b = (v.tensor for v in op.operands[:2])
+            return product_ns(groups(op.params_as(MatmulParams), a, b), a.dtype.itemsize)
+        case WindowProduct() | ChannelProduct() | WindowReduction():
+            return images_ns(op)
+        case IndexedSum():
+            return lookups_ns(op)
+        case _:
+            return 0.0
 
 
 def images_ns(op: Operation) -> float:

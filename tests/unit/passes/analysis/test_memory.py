@@ -173,3 +173,31 @@ def test_a_workspace_that_is_missing_is_found() -> None:
 def test_a_workspace_counts_at_the_peak() -> None:
     report = memory_report(function(WORKING))
     assert (report.lower_bound_bytes, report.peak) == (128 + 128 + 64, str(96 + 96 + 36))
+
+
+TOGETHER = """dim T <= 4
+func @f(%x: tensor<Tx4x4xf32> input, %h: tensor<4x4xf32> input)
+    -> (y: tensor<4x4xf32>, z: tensor<4x4xf32>) arena 128 {
+  %y = loop %x, %h {count = T, sequences = 1, carried = 1} at result:0 : tensor<4x4xf32> {
+  ^(%e: tensor<4x4xf32>, %c: tensor<4x4xf32>):
+    %p = gemm %c, %e at arena:0 : tensor<4x4xf32>
+    %q = gemm %p, %e at carried:0 : tensor<4x4xf32>
+    yield %q
+  }
+  %z = loop %x, %h {count = T, sequences = 1, carried = 1} schedule {beside = true} at result:1
+      : tensor<4x4xf32> {
+  ^(%f: tensor<4x4xf32>, %d: tensor<4x4xf32>):
+    %r = gemm %d, %f at arena:64 : tensor<4x4xf32>
+    %s = gemm %r, %f at carried:0 : tensor<4x4xf32>
+    yield %s
+  }
+  return %y, %z
+}
+"""
+
+
+def test_what_runs_at_the_same_time_shares_no_memory() -> None:
+    assert check_plan(function(TOGETHER)) == []
+    shared = TOGETHER.replace("arena:64", "arena:0")
+    assert any("runs at the same time" in problem for problem in check_plan(function(shared)))
+    assert check_plan(function(shared.replace(" schedule {beside = true}", ""))) == []
