@@ -62,6 +62,9 @@ class EmitRequest:
 Emitter = Callable[[Function, Signature, EmitRequest], bytes]
 """(function, signature, request) -> the content of a file."""
 
+Content = Sequence[bytes | memoryview]
+"""Of a file, in pieces: large arrays are not copied to be written."""
+
 
 @dataclass(frozen=True)
 class FileKind:
@@ -74,6 +77,7 @@ class FileKind:
     is_compiled  it defines the functions of the C header
     linked_of    the kind that it is linked of, if it is
     one_target   it is for one target: of several there is a file for each
+    fill         puts into the content what is not kept with it: large arrays
     """
 
     suffix: str
@@ -83,6 +87,7 @@ class FileKind:
     is_compiled: bool = True
     linked_of: str | None = None
     one_target: bool = False
+    fill: Callable[[bytes, Signature, EmitRequest], Content] | None = None
 
     def make(self, function: Function, signature: Signature, request: EmitRequest) -> bytes:
         """Its content, of a kind with an emitter."""

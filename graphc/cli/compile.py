@@ -213,7 +213,7 @@ def command(
             source = open_source(model, definitions, parameters)
     if to_stdout:
         made, _ = contents(source, request.kinds, request, options)
-        terminal.stdout.write(made[request.kinds[0]].decode("utf-8"))
+        terminal.stdout.write(b"".join(made[request.kinds[0]]).decode("utf-8"))
     else:
         make_files(terminal, source, request, options, as_json=as_json)
     timing.make(terminal, options.phases)

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from graphc.artifacts.link import Compiler, compile_source, link_shared, require
 from graphc.artifacts.numbers import LearnerNumber
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
-from graphc.backends.base import Backend, EmitRequest, FileKind, KeptCode
+from graphc.backends.base import Backend, Content, EmitRequest, FileKind, KeptCode
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
 from graphc.driver.compile import (
@@ -239,7 +240,8 @@ def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> d
                     linked = native.link(kind, part, made[part], path, folder, compiler)
                 finished.append(partial(move_into_place, linked, path))
             else:
-                finished.append(open_files.enter_context(staged(path, made[kind])))
+                write = partial(_write_to, made[kind])
+                finished.append(open_files.enter_context(staged(path, write)))
         for put_into_place in finished:
             put_into_place()
     return paths
@@ -247,10 +249,10 @@ def emit(source: Source, request: ArtifactRequest, options: CompileOptions) -> d
 
 def contents(
     source: Source, kinds: Sequence[str], request: ArtifactRequest, options: CompileOptions
-) -> tuple[dict[str, bytes], Prepared | None]:
+) -> tuple[dict[str, Content], Prepared | None]:
     """The content of each kind, of those that are linked that of their source, and what an object
     is made from."""
-    made: dict[str, bytes] = {}
+    made: dict[str, Content] = {}
     prepared: dict[tuple[str, str], Prepared] = {}
     part = _object_kind(request.target)
     sources = list(dict.fromkeys(part if kind_in(kind).linked_of else kind for kind in kinds))
@@ -260,7 +262,7 @@ def contents(
     for name in sources:
         kind, _, target = name.partition("@")
         if KINDS[kind].emitter is None:
-            made[name] = _ir_text(source, request, options)
+            made[name] = [_ir_text(source, request, options)]
             continue
         backend, target = MADE_BY.get(kind) or MADE_BY[first], target or request.target
         if (backend, target) not in prepared:
@@ -268,6 +270,15 @@ def contents(
             prepared[backend, target] = prepare_emission(source, backend, asked, options)
         made[name] = prepared[backend, target].emit(kind)
     return made, prepared.get((MADE_BY[part], request.target))
+
+
+def _write_to(content: Content, stream: BinaryIO) -> None:
+    stream.writelines(content)
+
+
+def _write(file: Path, content: Content) -> None:
+    with file.open("wb") as stream:
+        _write_to(content, stream)
 
 
 def _object_kind(target: str) -> str:
@@ -288,12 +299,17 @@ class Prepared:
     request: EmitRequest
     cache: Cache | None = None
 
-    def emit(self, kind: str) -> bytes:
+    def emit(self, kind: str) -> Content:
         """The content of a kind that the backend makes, or of the header of one."""
-        made = partial(KINDS[kind].make, self.lowered.function, self.signature, self.request)
-        if KINDS[kind].is_text or self.cache is None or self.backend.code is None:
-            return made()
-        return self._kept(made, self.cache, self.backend.code)
+        of_kind = KINDS[kind]
+        make = partial(of_kind.make, self.lowered.function, self.signature, self.request)
+        if of_kind.is_text or self.cache is None or self.backend.code is None:
+            content = make()
+        else:
+            content = self._kept(make, self.cache, self.backend.code)
+        if of_kind.fill is None:
+            return [content]
+        return of_kind.fill(content, self.signature, self.request)
 
     def _kept(self, make: Callable[[], bytes], cache: Cache, code: KeptCode) -> bytes:
         """Compiled content, from the cache if it is there."""
@@ -306,7 +322,7 @@ class Prepared:
         self,
         kind: str,
         part: str,
-        content: bytes,
+        content: Content,
         out: Path,
         folder: Path,
         compiler: Compiler | None,
@@ -320,10 +336,10 @@ class Prepared:
         object_file = folder / "network.o"
         if KINDS[part].is_text:
             source = object_file.with_suffix(".c")
-            source.write_bytes(content)
+            _write(source, content)
             compile_source(source, object_file, compiler=compiler)
         else:
-            object_file.write_bytes(content)
+            _write(object_file, content)
         made = place / out.name
         if kind == "so":
             exports = exported_symbols(self.signature.name) + thread_symbols(self.signature)

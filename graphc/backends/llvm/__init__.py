@@ -7,11 +7,11 @@ is what they would make. `docs/numerics.md` has the accuracy of the mathematical
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from graphc.backends.base import (
     Backend,
     CompiledFunction,
+    Content,
     EmitRequest,
     FileKind,
     Keep,
@@ -29,9 +29,6 @@ from graphc.ir.core import Function
 from graphc.ir.machine import Machine
 from graphc.runtime.signature import Signature
 from graphc.support.phases import Phases
-
-if TYPE_CHECKING:
-    from graphc.backends.llvm.large_data import LargeData
 
 
 def _compile(function: Function, signature: Signature) -> CompiledFunction:
@@ -102,13 +99,14 @@ def _text(
     function: Function,
     signature: Signature,
     request: EmitRequest,
-    large: LargeData | None = None,
+    *,
+    reserved: bool = False,
 ) -> tuple[str, Target]:
     from graphc.backends.llvm.artifact import emit_artifact
 
     with request.phases.measure("emit"):
         target = target_named(request.target)
-        return emit_artifact(function, signature, target, request, large), target
+        return emit_artifact(function, signature, target, request, reserved=reserved), target
 
 
 def _emit_ll(function: Function, signature: Signature, request: EmitRequest) -> bytes:
@@ -125,12 +123,16 @@ def _emit_asm(function: Function, signature: Signature, request: EmitRequest) ->
 
 def _emit_obj(function: Function, signature: Signature, request: EmitRequest) -> bytes:
     from graphc.backends.llvm import engine
-    from graphc.backends.llvm.large_data import LargeData
 
-    large = LargeData()
-    return large.fill(
-        engine.object_code(*_text(function, signature, request, large), request.phases)
-    )
+    text, target = _text(function, signature, request, reserved=True)
+    return engine.object_code(text, target, request.phases)
+
+
+def _fill_obj(code: bytes, signature: Signature, request: EmitRequest) -> Content:
+    from graphc.backends.llvm.artifact import large_arrays
+    from graphc.backends.llvm.large_data import filled
+
+    return filled(code, large_arrays(signature, request))
 
 
 def _isa(target: str) -> str:
@@ -153,7 +155,13 @@ BACKEND = Backend(
     emit={
         "ll": FileKind(".ll", "LLVM IR as text", _emit_ll),
         "asm": FileKind(".s", "assembly", _emit_asm),
-        "obj": FileKind(".o", "an object file with the same interface", _emit_obj, is_text=False),
+        "obj": FileKind(
+            ".o",
+            "an object file with the same interface",
+            _emit_obj,
+            is_text=False,
+            fill=_fill_obj,
+        ),
     },
     isa=_isa,
     machine=_machine,

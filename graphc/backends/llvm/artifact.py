@@ -24,7 +24,7 @@ from graphc.backends.abi import (
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import add_entry
 from graphc.backends.llvm.entries import ENTRY
-from graphc.backends.llvm.large_data import LARGE, LargeData
+from graphc.backends.llvm.large_data import LARGE, reserve
 from graphc.backends.llvm.target import Target
 from graphc.backends.llvm.text import Code, Module
 from graphc.backends.llvm.thread_pool import pool_text
@@ -41,16 +41,17 @@ def emit_artifact(
     signature: Signature,
     target: Target,
     request: EmitRequest,
-    large: LargeData | None = None,
+    *,
+    reserved: bool = False,
 ) -> str:
-    """The module of an artifact, with places for large parameters where `large` is to fill them.
+    """The module of an artifact; `reserved`: with places for large parameters (`large_arrays`).
 
     Reports functions that an artifact cannot hold.
     """
     check_signature(signature, takes_steps=True)
     module = Module(target.triple)
     add_entry(module, function, signature, target, linkage="internal")
-    _add_run(module, signature, request, large)
+    _add_run(module, signature, request, reserved=reserved)
     _add_number(module, f"{request.name}_arena_bytes", signature.arena_bytes)
     if signature.state_places:
         _add_state(module, signature, request)
@@ -62,9 +63,7 @@ def emit_artifact(
     return module.text(pool_text(target, create, destroy))
 
 
-def _add_run(
-    module: Module, signature: Signature, request: EmitRequest, large: LargeData | None
-) -> None:
+def _add_run(module: Module, signature: Signature, request: EmitRequest, *, reserved: bool) -> None:
     code = Code(module)
     inputs, outputs = signature.with_role("input"), signature.fresh_results
     pointers = [Val(f"%x{i}", PTR) for i in range(len(inputs))]
@@ -99,8 +98,8 @@ def _add_run(
         if a in places
         else next(given[a.role])
         if a.role in given
-        else _embedded(module, a, request.parameters, large)
-        for a in signature.arguments
+        else _embedded(module, i, a, request.parameters, reserved=reserved)
+        for i, a in enumerate(signature.arguments)
     ]
     for i, value in enumerate([*values, *results]):
         code.do(f"store {value}, ptr {offset(code, buffers, 'ptr', index(i)).ref}, align 8")
@@ -185,16 +184,34 @@ def _leave_if(code: Code, conditions: Sequence[Val], status: int) -> None:
     code.enter(go_on)
 
 
+def large_arrays(signature: Signature, request: EmitRequest) -> dict[int, np.ndarray]:
+    """The parameters that places are reserved for, by the numbers of their arguments."""
+    places = signature.state_places
+    held = (
+        (i, _array(a, request.parameters))
+        for i, a in enumerate(signature.arguments)
+        if a.name in request.parameters and a not in places
+    )
+    return {i: array for i, array in held if array.nbytes >= LARGE}
+
+
+def _array(argument: Argument, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The parameter's data, row-major."""
+    return np.ascontiguousarray(parameters[argument.name], NUMPY_DTYPES[argument.dtype])
+
+
 def _embedded(
     module: Module,
+    number: int,
     argument: Argument,
     parameters: Mapping[str, np.ndarray],
-    large: LargeData | None,
+    *,
+    reserved: bool,
 ) -> Val:
-    """The parameter's data inside the artifact, row-major."""
-    array = np.ascontiguousarray(parameters[argument.name], NUMPY_DTYPES[argument.dtype])
-    if large is not None and array.nbytes >= LARGE:
-        return Val(large.place(module, array, ARENA_ALIGNMENT), PTR)
+    """The parameter's data inside the artifact."""
+    array = _array(argument, parameters)
+    if reserved and array.nbytes >= LARGE:
+        return Val(reserve(module, number, array.nbytes, ARENA_ALIGNMENT), PTR)
     return Val(module.data(array.tobytes(), ARENA_ALIGNMENT), PTR)
 
 

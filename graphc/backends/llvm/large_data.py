@@ -1,12 +1,17 @@
-"""Large arrays of an artifact, put into the finished object instead of through LLVM's text.
+"""Large arrays of an artifact, put behind the finished object instead of through LLVM.
 
-As text each byte takes three characters and several copies in the parser: 244 MB of weights took
-3.4 GB. So the object is made with zeros in their places, behind a mark that is found again.
+As text each byte takes three characters and several copies in the parser, and LLVM's object and
+that of Python are two more. So LLVM reserves a section of zeros for each array, which takes no
+bytes of a file, and here it becomes one of read-only data whose bytes follow the object.
+
+The format is ELF's, of 64 bits: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 """
 
 from __future__ import annotations
 
-import hashlib
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,40 +21,71 @@ from graphc.support.diagnostics import InternalError
 LARGE = 1 << 16
 """Bytes from which an array is one of these."""
 
+RESERVED, FILLED = b".bss.at.graphc.array", b".rodata.graphc.array"
+"""Names of sections, of one length: of zeros, as linkers know them by their beginning, and of
+data. A number follows."""
 
-class LargeData:
-    """The arrays that an object has places for."""
+SECTION = struct.Struct("<IIQQQQIIQQ")
+"""Of a section: name, type, flags, address, offset, size, link, info, alignment, entry size."""
 
-    def __init__(self) -> None:
-        self._arrays: dict[bytes, np.ndarray] = {}
+PROGBITS, NOBITS, ALLOC = 1, 8, 2
 
-    def place(self, module: Module, array: np.ndarray, align: int) -> str:
-        """`@name` of a place in the module for a contiguous array of at least `LARGE` bytes.
 
-        `externally_initialized`: nothing may be concluded from what stands there meanwhile.
-        """
-        name = f"graphc.large{len(self._arrays)}"
-        mark = hashlib.sha512(name.encode()).digest()
-        zeros = array.nbytes - len(mark)
-        kind = f"<{{ [{len(mark)} x i8], [{zeros} x i8] }}>"
-        first = "\\" + mark.hex("\\")
-        held = f'<{{ [{len(mark)} x i8] c"{first}", [{zeros} x i8] zeroinitializer }}>'
-        module.add_global(
-            name, f"internal externally_initialized constant {kind} {held}, align {align}"
-        )
-        self._arrays[mark] = array
-        return f"@{name}"
+def reserve(module: Module, number: int, size: int, align: int) -> str:
+    """`@name` of a place in the module for so many bytes.
 
-    def fill(self, code: bytes) -> bytes:
-        """The object with the arrays in their places."""
-        if not self._arrays:
-            return code
-        places = {code.find(mark): array for mark, array in self._arrays.items()}
-        if min(places) < 0 or len(places) < len(self._arrays):
-            raise InternalError("the place of an array in an object is not found")
-        pieces: list[memoryview] = []
-        rest, end = memoryview(code), 0
-        for start, array in sorted(places.items(), key=lambda found: found[0]):
-            pieces += [rest[end:start], array.reshape(-1).view(np.uint8).data]
-            end = start + array.nbytes
-        return b"".join([*pieces, rest[end:]])
+    `externally_initialized`: nothing may be concluded from the zeros that stand there meanwhile.
+    """
+    name, section = f"graphc.large{number}", f"{RESERVED.decode()}{number}"
+    kind = f"internal externally_initialized constant [{size} x i8] zeroinitializer"
+    module.add_global(name, f'{kind}, section "{section}", align {align}')
+    return f"@{name}"
+
+
+def filled(code: bytes, arrays: Mapping[int, np.ndarray]) -> list[bytes | memoryview]:
+    """The object in pieces, with contiguous arrays in their places, by numbers."""
+    if not arrays:
+        return [code]
+    head = bytearray(code)
+    pieces: list[bytes | memoryview] = [memoryview(head)]
+    end, missing = len(code), set(arrays)
+    for place in _places(code):
+        array = arrays[place.number]
+        if place.size != array.nbytes:
+            raise InternalError(f"an object has {place.size} bytes for {array.nbytes}")
+        missing.remove(place.number)
+        gap = -end % place.align
+        fields = list(SECTION.unpack_from(head, place.at))
+        fields[1], fields[2], fields[4] = PROGBITS, ALLOC, end + gap
+        SECTION.pack_into(head, place.at, *fields)
+        head[place.name : place.name + len(FILLED)] = FILLED
+        pieces += [bytes(gap), array.reshape(-1).view(np.uint8).data]
+        end += gap + array.nbytes
+    if missing:
+        raise InternalError("the place of an array in an object is not found")
+    return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A reserved section: where its fields and its name stand in the object."""
+
+    number: int
+    size: int
+    align: int
+    at: int
+    name: int
+
+
+def _places(code: bytes) -> Iterator[_Place]:
+    if code[:6] != b"\x7fELF\x02\x01":
+        raise InternalError("an object of another format than ELF")
+    (table,) = struct.unpack_from("<Q", code, 0x28)
+    count, names = struct.unpack_from("<HH", code, 0x3C)
+    first_name = SECTION.unpack_from(code, table + names * SECTION.size)[4]
+    for at in range(table, table + count * SECTION.size, SECTION.size):
+        name, kind, _, _, _, size, _, _, align, _ = SECTION.unpack_from(code, at)
+        start = first_name + name
+        text = code[start : code.index(b"\0", start)]
+        if kind == NOBITS and text.startswith(RESERVED):
+            yield _Place(int(text[len(RESERVED) :]), size, align, at, start)

@@ -12,11 +12,13 @@ from graphc.backends.abi import STATUS, UNKNOWN_STATUS, check_signature
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm import BACKEND, engine
 from graphc.backends.llvm.artifact import emit_artifact
+from graphc.backends.llvm.large_data import filled, reserve
 from graphc.backends.llvm.target import TARGETS, host_target
+from graphc.backends.llvm.text import Module
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function
 from graphc.runtime.signature import Signature
-from graphc.support.diagnostics import GraphcError
+from graphc.support.diagnostics import GraphcError, InternalError
 from tests.support.compiling import parse
 from tests.support.native import fused
 
@@ -201,7 +203,11 @@ func @f(%w: tensor<20000xf32> parameter, %v: tensor<9000xf64> parameter)
 """
     function, signature = planned(text)
     given = {"w": np.arange(20000, dtype=np.float32), "v": np.arange(9000) / 7}
-    emitted = BACKEND.emit["obj"].make(function, signature, EmitRequest("net", given, "{}"))
+    kind, request = BACKEND.emit["obj"], EmitRequest("net", given, "{}")
+    made = kind.make(function, signature, request)
+    assert len(made) < min(array.nbytes for array in given.values())
+    assert kind.fill is not None
+    emitted = b"".join(kind.fill(made, signature, request))
     assert all(array.tobytes() in emitted for array in given.values())
     loaded = engine.load(emitted, ["net_run"], host_target())
     types = [ctypes.c_int64, *[ctypes.c_void_p] * 3]
@@ -211,8 +217,20 @@ func @f(%w: tensor<20000xf32> parameter, %v: tensor<9000xf64> parameter)
     assert np.array_equal(y, -given["w"])
     assert np.array_equal(z, -given["v"])
     # As text they are in the module itself
-    made = BACKEND.emit["ll"].make(function, signature, EmitRequest("net", given, "{}"))
-    assert b"externally_initialized" not in made
+    assert b"externally_initialized" not in BACKEND.emit["ll"].make(function, signature, request)
+
+
+def test_large_parameters_fill_the_places_that_an_object_has() -> None:
+    module = Module(host_target().triple)
+    module.data(b"something", 64)
+    reserve(module, 3, 80000, 64)
+    code = engine.object_code(module.text(), host_target())
+    assert filled(code, {}) == [code]
+    for arrays in ({3: np.zeros(9999)}, {3: np.zeros(10000), 4: np.zeros(10000)}):
+        with pytest.raises(InternalError):
+            filled(code, arrays)
+    with pytest.raises(InternalError, match="ELF"):
+        filled(b"MZ" + code[2:], {3: np.zeros(10000)})
 
 
 UPDATE = """
