@@ -139,7 +139,7 @@ class Trace:
             return self._hold(operand.value, operand.value.type, operand)
         array, dtype = operand, self._type(operand)
         type = TensorType(array.shape, dtype)
-        if array.size <= MAX_CONSTANT or _is_one_number(array):
+        if array.size <= MAX_CONSTANT or is_one_number(array):
             return self._constant(array, type)
         # A copy: what the function computes does not change when the caller's array does.
         return self._hold(operand, type, as_array(array, dtype))
@@ -155,7 +155,7 @@ class Trace:
 
     def _constant(self, array: Array, type: TensorType) -> Value:
         elements = as_numbers(converted(array, type.dtype)).ravel().tolist()
-        if _is_one_number(array):
+        if is_one_number(array):
             elements = elements[:1]
         params = ConstantParams(type, tuple(elements or [_zero(type.dtype)]))
         return self.builder.emit_one(CONSTANT, params=params)
@@ -222,7 +222,7 @@ def _zero(dtype: DType) -> bool | int | float:
     return False if dtype is DType.I1 else 0.0 if dtype.is_float else 0
 
 
-def _is_one_number(array: Array) -> bool:
+def is_one_number(array: Array) -> bool:
     """Whether all elements have the same bits."""
     if array.size < 2:
         return array.size == 1

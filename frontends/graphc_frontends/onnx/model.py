@@ -15,6 +15,7 @@ from graphc.support.element_types import lacking_name
 from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
 from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
+from graphc.tensor.tracing import is_one_number
 from graphc_frontends.onnx.arrays import Arrays
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
 from graphc_frontends.onnx.listing import Listing
@@ -238,11 +239,12 @@ def _dim_name(name: str, taken: set[str]) -> str:
 
 
 def _declare_parameters(reader: Reader, scope: Scope) -> None:
-    """Arrays of floats of the file are parameters, those of other types are known."""
+    """Arrays of floats of the file are parameters, those of other types are known, as are those of
+    one number that nodes give, which a function has no memory for."""
     given = {t.name: t for t in reader.model.graph.initializer}
     for name, tensor in {**given, **_large_constants(reader)}.items():
         array = reader.array(tensor)  # one at a time: all of them are as large as the file
-        if is_float(array):
+        if is_float(array) and (name in given or not is_one_number(array)):
             own = np.require(array, requirements=["C", "W", "O"])  # written to, as parameters are
             made = reader.builder.parameter(name, own)
             scope.values[name] = Weight(made.trace, made.value, own)

@@ -344,3 +344,20 @@ def test_a_large_constant_is_a_parameter_and_a_small_one_is_written(tmp_path: Pa
     ]
     program = gc.load_program(saved(model(nodes, {"x": [2, 4]}, ["y"]), tmp_path))
     assert [*program.parameters] == ["large"]
+
+
+def test_a_large_constant_of_one_number_is_that_number(tmp_path: Path) -> None:
+    mask, zeros = np.full((64, 256), -1e9, np.float32), np.zeros((64, 256), np.float32)
+    zeros[3, 5] = -0.0
+    nodes = [
+        NODE("Constant", [], ["mask"], value=numpy_helper.from_array(mask)),
+        NODE("Constant", [], ["zeros"], value=numpy_helper.from_array(zeros)),
+        NODE("Add", ["x", "mask"], ["y"]),
+        NODE("Mul", ["x", "zeros"], ["z"]),
+    ]
+    program = gc.load_program(saved(model(nodes, {"x": [64, 256]}, ["y", "z"]), tmp_path))
+    assert [*program.parameters] == ["zeros"], "one of its zeros is -0"
+    ones = np.ones((64, 256), np.float32)
+    made = gc.compile(program)(x=ones)
+    np.testing.assert_array_equal(made["y"], ones + mask)
+    assert np.signbit(made["z"]).sum() == 1
