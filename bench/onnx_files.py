@@ -1,12 +1,14 @@
 """Networks as ONNX files, exported by PyTorch: graphc's library next to ONNX Runtime.
 
-    python -m bench.onnx_files [NAMES] [--threads 1,2] [--rounds 15]
+    python -m bench.onnx_files [NAMES] [--threads 1,2] [--rounds 15] [--sizes]
 
 Random weights, fixed sizes, f32, weights frozen. A line for each network and number of threads:
 operators in the file and its size, that of the library that it becomes, the time to read and to
 compile it, the most memory of a process that reads, compiles and calls it, the times of a call
-(least of all rounds, in turns), their ratio, and the largest difference of the results. Needs torch
-and onnxruntime.
+(least of all rounds, in turns), their ratio, and the largest difference of the results. With
+`--sizes` the files leave the number of samples open, and where PyTorch exports that the length of
+sequences and the height and width of images: a line for each of three sizes, of one compilation.
+Needs torch and onnxruntime.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
@@ -38,10 +41,20 @@ that graphc's would need."""
 
 @dataclass(frozen=True)
 class Network:
-    """What makes a PyTorch module, and the shape of its input."""
+    """What makes a PyTorch module, the shape of its input, and sizes of axes that a file may leave
+    open, the largest last."""
 
     make: Callable[[Any], Any]
     shape: tuple[int, ...]
+    sizes: Mapping[int, tuple[int, int, int]]
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Those of its open sizes."""
+        axes = range(len(self.shape))
+        return [
+            tuple(self.sizes[a][i] if a in self.sizes else self.shape[a] for a in axes)
+            for i in range(3)
+        ]
 
 
 def _mobile(nn: Any) -> Any:
@@ -150,19 +163,21 @@ def _alexnet(nn: Any) -> Any:
     return nn.Sequential(*layers, nn.Linear(4096, 1000))
 
 
+FEW = (1, 2, 4)
+SIDES = (64, 80, 96)
 NETWORKS = {
-    "mobile": Network(_mobile, (1, 3, 96, 96)),
-    "residual": Network(_residual, (1, 3, 96, 96)),
-    "u-net": Network(_u_net, (1, 3, 64, 64)),
-    "lstm": Network(_lstm, (1, 50, 64)),
-    "transformer": Network(_transformer, (1, 64, 128)),
-    "mlp": Network(_mlp, (1, 784)),
-    "alexnet": Network(_alexnet, (1, 3, 224, 224)),
+    "mobile": Network(_mobile, (1, 3, 96, 96), {0: FEW, 2: SIDES, 3: SIDES}),
+    "residual": Network(_residual, (1, 3, 96, 96), {0: FEW, 2: SIDES, 3: SIDES}),
+    "u-net": Network(_u_net, (1, 3, 64, 64), {0: FEW}),
+    "lstm": Network(_lstm, (1, 50, 64), {0: FEW, 1: (10, 30, 50)}),
+    "transformer": Network(_transformer, (1, 64, 128), {0: FEW}),
+    "mlp": Network(_mlp, (1, 784), {0: (1, 8, 64)}),
+    "alexnet": Network(_alexnet, (1, 3, 224, 224), {0: FEW}),
 }
 
 
-def exported(network: Network, path: Path) -> np.ndarray:
-    """Writes the file; gives an input."""
+def exported(network: Network, path: Path, *, is_open: bool = False) -> np.ndarray:
+    """Writes the file, with open sizes or of fixed ones; gives an input."""
     import torch
 
     torch.manual_seed(0)
@@ -174,9 +189,20 @@ def exported(network: Network, path: Path) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            module, (x,), str(path), dynamo=False, opset_version=17, input_names=["x"]
+            module,
+            (x,),
+            str(path),
+            dynamo=False,
+            opset_version=17,
+            input_names=["x"],
+            dynamic_axes={"x": {axis: _size(axis) for axis in network.sizes}} if is_open else None,
         )
     return x.numpy()
+
+
+def _size(axis: int) -> str:
+    """The name of an open size."""
+    return f"d{axis}"
 
 
 def session(path: Path, threads: int) -> Any:
@@ -249,6 +275,28 @@ def line(name: str, folder: Path, threads: int, rounds: int) -> str:
     )
 
 
+def lines_of_sizes(name: str, folder: Path, threads: int, rounds: int) -> Iterator[str]:
+    """One for each of three sizes, of one compilation."""
+    network, path = NETWORKS[name], folder / f"{name}.open.onnx"
+    exported(network, path, is_open=True)
+    bounds = {_size(axis): sizes[-1] for axis, sizes in network.sizes.items()}
+    program = gc.load_program(path, bounds=bounds)
+    ours, peer = gc.compile(program, freeze=True, threads=threads), session(path, threads)
+    for shape in network.shapes():
+        x = np.random.default_rng(0).standard_normal(shape, np.float32)
+        (expected,) = peer.run(None, {"x": x})
+        (found,) = ours(x=x).values()
+        times = in_turns([partial(ours, x=x), partial(peer.run, None, {"x": x})], rounds)
+        yield (
+            f"{name:12} {threads:7} {' x '.join(map(str, shape)):>16} "
+            f"{times[0] * 1e3:10.3f} {times[1] * 1e3:9.3f} {times[0] / times[1]:6.2f} "
+            f"{np.abs(found - expected).max():9.1e}"
+        )
+
+
+HEAD = "nodes  file kB    so kB  read s compile s peak MB"
+
+
 def node_count(path: Path) -> int:
     import onnx
 
@@ -260,17 +308,18 @@ def main() -> None:
     parser.add_argument("names", nargs="?", default=",".join(NETWORKS))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--sizes", action="store_true", help="open sizes, three of each network")
     given = parser.parse_args()
     os.environ["GRAPHC_CACHE"] = "off"  # so that every network is compiled
-    head = (
-        "network      threads nodes  file kB    so kB  read s compile s peak MB  "
-        "graphc ms    ORT ms  ratio     error"
-    )
-    print(head)
+    head = "            size" if given.sizes else HEAD
+    print(f"network      threads {head}  graphc ms    ORT ms  ratio     error")
     with TemporaryDirectory() as folder:
         for name in given.names.split(","):
             for threads in map(int, given.threads.split(",")):
-                print(line(name, Path(folder), threads, given.rounds), flush=True)
+                arguments = name, Path(folder), threads, given.rounds
+                made = lines_of_sizes(*arguments) if given.sizes else [line(*arguments)]
+                for text in made:
+                    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ done:
 
 
 def measured_grain(pool: int, meet: Callable[[int, int, int], None]) -> int:
-    """Nanoseconds of work that the sleeping threads of this pool are woken for: twice what they
-    take to come. 0 where none came."""
+    """Nanoseconds of work that the sleeping threads of this pool are woken for: three times what
+    they take to come. 0 where none came."""
     begun = ctypes.c_int64(0)
     at = ctypes.addressof(begun)
     found: list[int] = []
@@ -75,7 +75,7 @@ def measured_grain(pool: int, meet: Callable[[int, int, int], None]) -> int:
         found += [spent] * (spent <= MOST_NS)
         if len(found) == ROUNDS:
             break
-    return 2 * min(found, default=0)
+    return 3 * min(found, default=0)
 
 
 def _wait(nanoseconds: int) -> None:

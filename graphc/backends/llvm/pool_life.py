@@ -146,6 +146,13 @@ done:
 define internal i64 @graphc.pool.cores() nounwind {
 entry:
   %mask = alloca [128 x i64], align 16
+  %count = call i64 @graphc.pool.allowed(ptr %mask, i32 0)
+  ret i64 %count
+}
+
+; The processors that a thread may use, and how many these are; 0 where that cannot be told.
+define internal i64 @graphc.pool.allowed(ptr %mask, i32 %thread) nounwind {
+entry:
   br label %clear
 clear:
   %c = phi i64 [ 0, %entry ], [ %c.next, %clear ]
@@ -155,7 +162,7 @@ clear:
   %c.more = icmp slt i64 %c.next, 128
   br i1 %c.more, label %clear, label %ask
 ask:
-  %error = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %mask)
+  %error = call i32 @sched_getaffinity(i32 %thread, i64 1024, ptr %mask)
   %fine = icmp eq i32 %error, 0
   br i1 %fine, label %count, label %unknown
 unknown:

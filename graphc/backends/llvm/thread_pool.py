@@ -31,6 +31,8 @@ How it works
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
              a job took longer than one thread would have, jobs are computed alone for a
              millisecond, and for twice as long each time that it happens again soon.
+  aside      A worker that finds itself on the caller's processor keeps to the others from then on,
+             unless the machine has more to do than it has processors (`pool_aside.py`).
   alone      A pool in use (nested, or by another thread) does nothing for a second caller, which
              computes its chunks alone. In the child of a fork there are no workers: the pool's
              memory is wiped there, and the null where `run` stood says so to the caller; where a
@@ -40,6 +42,7 @@ How it works
 
 from __future__ import annotations
 
+from graphc.backends.llvm.pool_aside import ASIDE
 from graphc.backends.llvm.pool_life import LIFE
 from graphc.backends.llvm.pool_sharing import SHARING
 from graphc.backends.llvm.target import Target
@@ -53,6 +56,9 @@ GRAIN_NS = 30_000
 
 LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 16_000_000
 """Without the other threads, where these have been in the way."""
+
+LOOK_AROUND_NS = 100_000_000
+"""Between two looks whether others compute."""
 
 MUCH_NS = 1 << 62
 """What work is worth of which nothing is known."""
@@ -76,6 +82,7 @@ GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192
 _STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
+ASIDE_OFFSET = 40  # when the worker last looked whether others compute; 0 where it runs anywhere
 
 _OPEN = 1 << 30  # in _STATE: workers may join
 _WAITING = 1 << 29  # in _STATE: the caller sleeps until the last one leaves
@@ -104,7 +111,7 @@ def pool_text(target: Target, create: str, destroy: str) -> str:
         "declaration": declaration,
         "pause": pause,
     }
-    text = _TEXT + SHARING + LIFE
+    text = _TEXT + SHARING + ASIDE + LIFE
     for name, value in {**names, **_CONSTANTS}.items():
         text = text.replace(f"<{name}>", str(value))
     return text
@@ -135,6 +142,8 @@ _CONSTANTS = {
     "GRAIN": GRAIN_OFFSET,
     "CPU": _CPU,
     "CROWDED": CROWDED_OFFSET,
+    "ASIDE": ASIDE_OFFSET,
+    "look.around": LOOK_AROUND_NS,
     "table": _TABLE,
     "last.row": _ROWS - 1,
     "much": MUCH_NS,
@@ -167,6 +176,10 @@ declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_getcpu()
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @open(ptr, i32, ...)
+declare i64 @read(i32, ptr, i64)
+declare i32 @close(i32)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)
@@ -404,6 +417,7 @@ wait:
 crowded:
   ; On the caller's processor: whatever it opened before can do without this thread.
   %count = atomicrmw add ptr %crowded.at, i32 1 monotonic
+  call void @graphc.pool.step_aside(ptr %slot, i32 %here)
   %opened = load atomic i32, ptr %generation acquire, align 4
   %stop.now = load atomic i32, ptr %stop.at acquire, align 4
   %ends.now = icmp ne i32 %stop.now, 0
@@ -422,6 +436,7 @@ pause:
   br label %spin
 doze:
   %seen.asleep = phi i32 [ %seen, %patient ], [ %opened, %crowded ]
+  call void @graphc.pool.look_around(ptr %slot)
   %before = atomicrmw add ptr %sleepers, i32 1 seq_cst
   %again = load atomic i32, ptr %generation seq_cst, align 4
   %unchanged = icmp eq i32 %again, %seen.asleep

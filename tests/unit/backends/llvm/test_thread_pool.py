@@ -190,14 +190,62 @@ def test_sleeping_threads_are_woken_for_a_grain_of_work(
     assert counters.tolist() == [3] * 4
 
 
-def test_the_grain_is_twice_what_a_thread_takes_to_come() -> None:
+def test_the_grain_is_three_times_what_a_thread_takes_to_come() -> None:
     loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
     meet = engine.function(loaded, MEET, None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     pool = create(2)
-    assert 0 <= measured_grain(pool, meet) <= 2 * MOST_NS
+    assert 0 <= measured_grain(pool, meet) <= 3 * MOST_NS
     assert field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32).value > 0
     destroy_function(loaded)(pool)
+
+
+PROBES = """
+define i64 @running() { %n = call i64 @graphc.pool.running() ret i64 %n }
+define void @aside(ptr %slot, i32 %cpu) {
+  call void @graphc.pool.step_aside(ptr %slot, i32 %cpu) ret void
+}
+define void @around(ptr %slot) { call void @graphc.pool.look_around(ptr %slot) ret void }
+"""
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "others compute"])
+def test_a_worker_keeps_to_processors_that_the_caller_has_not(others: bool, tmp_path: Path) -> None:
+    """Where there is room; the number of threads that run is read from a file of this test."""
+    told = tmp_path / "load"
+    target, slot = host_target(), np.zeros(16, np.int64)
+    text = Module(target.triple).text() + pool_text(target, "a_create", "a_destroy") + PROBES
+    path = '[14 x i8] c"/proc/loadavg\\00"'
+    assert path in text
+    text = text.replace(path, f'[{len(str(told)) + 1} x i8] c"{told}\\00"')
+    names = ["running", "aside", "around"]
+    loaded = engine.load(engine.object_code(text, target), names, target, from_process=True)
+    running = engine.function(loaded, "running", ctypes.c_int64)
+    aside = engine.function(loaded, "aside", None, ctypes.c_void_p, ctypes.c_int)
+    around = engine.function(loaded, "around", None, ctypes.c_void_p)
+    told.write_text(f"0.50 11.22 1.47 {1000 if others else 1}/1500 3284\n")
+    assert running() == (1000 if others else 1)
+    everywhere = os.sched_getaffinity(0)
+    first = min(everywhere)
+    masks: list[set[int]] = []
+
+    def worker() -> None:
+        aside(slot.ctypes.data, first)
+        masks.append(os.sched_getaffinity(0))
+        told.write_text("0.50 11.22 1.47 1000/1500 3284\n")
+        around(slot.ctypes.data)
+        masks.append(os.sched_getaffinity(0))
+        slot[thread_pool.ASIDE_OFFSET // 8] -= thread_pool.LOOK_AROUND_NS * bool(slot.any())
+        around(slot.ctypes.data)
+        masks.append(os.sched_getaffinity(0))
+        told.unlink()
+        assert running() > 1 << 60
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    thread.join()
+    kept = everywhere if others or len(everywhere) == 1 else everywhere - {first}
+    assert masks == [kept, kept, everywhere]
 
 
 def on_one_processor() -> None:

@@ -1,0 +1,124 @@
+"""The part of a pool's text that keeps its threads away from the caller's processor.
+
+Linux wakes a thread where it ran last, or where the caller runs: with two processors it does not
+look for an idle one, and in a virtual machine it takes it for a busy one. A worker that is woken on
+the caller's processor has to wait for the caller, which waits for nobody. So it keeps to the other
+processors, as long as the machine does not have more to do than it has processors: where others
+compute, the system knows better. Offsets and numbers stand here as `<NAME>` and are in
+`thread_pool.py`.
+"""
+
+from __future__ import annotations
+
+ASIDE = """
+; --- which processors a worker uses
+
+@graphc.pool.loadavg = internal constant [14 x i8] c"/proc/loadavg\\00"
+
+; How many threads run or wait for a processor, on the whole machine; very many where that is not
+; told. The text is `0.50 1.22 1.47 2/150 3284`: the number before the slash.
+define internal i64 @graphc.pool.running() nounwind {
+entry:
+  %text = alloca [64 x i8], align 16
+  %file = call i32 (ptr, i32, ...) @open(ptr @graphc.pool.loadavg, i32 524288)
+  %is.open = icmp sge i32 %file, 0
+  br i1 %is.open, label %fetch, label %unknown
+fetch:
+  %length = call i64 @read(i32 %file, ptr %text, i64 64)
+  %closed = call i32 @close(i32 %file)
+  br label %letter
+letter:
+  %i = phi i64 [ 0, %fetch ], [ %i.next, %next ]
+  %number = phi i64 [ 0, %fetch ], [ %number.next, %next ]
+  %more = icmp slt i64 %i, %length
+  br i1 %more, label %look, label %unknown
+look:
+  %at = getelementptr i8, ptr %text, i64 %i
+  %byte = load i8, ptr %at, align 1
+  %is.slash = icmp eq i8 %byte, 47
+  br i1 %is.slash, label %told, label %next
+next:
+  ; Whatever is no digit begins a new number.
+  %value = sub i8 %byte, 48
+  %is.digit = icmp ult i8 %value, 10
+  %wide = zext i8 %value to i64
+  %tenfold = mul i64 %number, 10
+  %longer = add i64 %tenfold, %wide
+  %number.next = select i1 %is.digit, i64 %longer, i64 0
+  %i.next = add i64 %i, 1
+  br label %letter
+told:
+  ret i64 %number
+unknown:
+  ret i64 <much>
+}
+
+; From now on this worker runs on any processor of the process but this one; on all of them where
+; the machine has much to do.
+define internal void @graphc.pool.step_aside(ptr %slot, i32 %cpu) nounwind {
+entry:
+  %mask = alloca [128 x i64], align 16
+  %aside.at = getelementptr i8, ptr %slot, i64 <ASIDE>
+  %process = call i32 @getpid()
+  %cores = call i64 @graphc.pool.allowed(ptr %mask, i32 %process)
+  %running = call i64 @graphc.pool.running()
+  %has.room = icmp sle i64 %running, %cores
+  %is.within = icmp ult i32 %cpu, 8192
+  %goes = and i1 %has.room, %is.within
+  br i1 %goes, label %leave, label %stay
+leave:
+  %number = zext i32 %cpu to i64
+  %word = lshr i64 %number, 6
+  %at = getelementptr i64, ptr %mask, i64 %word
+  %all = load i64, ptr %at, align 8
+  %bit = and i64 %number, 63
+  %flag = shl i64 1, %bit
+  %rest = xor i64 %flag, -1
+  %others = and i64 %all, %rest
+  store i64 %others, ptr %at, align 8
+  %now = call i64 @graphc.pool.clock()
+  store i64 %now, ptr %aside.at, align 8
+  ; Refused where no processor is left.
+  %refused = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
+  ret void
+stay:
+  %aside = load i64, ptr %aside.at, align 8
+  %is.aside = icmp ne i64 %aside, 0
+  br i1 %is.aside, label %return, label %done
+return:
+  store i64 0, ptr %aside.at, align 8
+  %ignored = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
+  br label %done
+done:
+  ret void
+}
+
+; Before it sleeps: a worker that keeps away from a processor looks now and then whether others
+; compute.
+define internal void @graphc.pool.look_around(ptr %slot) nounwind {
+entry:
+  %aside.at = getelementptr i8, ptr %slot, i64 <ASIDE>
+  %aside = load i64, ptr %aside.at, align 8
+  %is.aside = icmp ne i64 %aside, 0
+  br i1 %is.aside, label %ask, label %done
+ask:
+  %now = call i64 @graphc.pool.clock()
+  %since = sub i64 %now, %aside
+  %is.long = icmp sgt i64 %since, <look.around>
+  br i1 %is.long, label %look, label %done
+look:
+  store i64 %now, ptr %aside.at, align 8
+  %mask = alloca [128 x i64], align 16
+  %process = call i32 @getpid()
+  %cores = call i64 @graphc.pool.allowed(ptr %mask, i32 %process)
+  %running = call i64 @graphc.pool.running()
+  %is.crowded = icmp sgt i64 %running, %cores
+  br i1 %is.crowded, label %return, label %done
+return:
+  store i64 0, ptr %aside.at, align 8
+  %ignored = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
+  br label %done
+done:
+  ret void
+}
+"""
