@@ -15,6 +15,10 @@ import numpy as np
 from graphc.learn.dataset import WHOLE, Share
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.support.diagnostics import fail
+from graphc.support.version import VERSION
+
+MOST_NAMED = 4
+"""Members that a message lists for one thing."""
 
 DIGEST_BYTES = 7
 """Of a digest: those that fit into an i64 that is not negative."""
@@ -54,15 +58,33 @@ def digest_of(arrays: Mapping[str, np.ndarray]) -> bytes:
 def require_agreement(
     communicator: Communicator, said: Mapping[str, bytes], what: str = "training"
 ) -> None:
-    """GraphcError `training` on all members unless they say the same; `said` has the same keys on
-    all. `what` they have in common is for the message."""
-    digests = np.zeros((len(said), communicator.size), np.int64)
-    for row, text in zip(digests, said.values(), strict=True):
-        digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
-        row[communicator.rank] = int.from_bytes(digest, "little")
-    communicator.all_reduce(digests)
-    differing = (digests != digests[:, :1]).any(axis=1)
-    names = [name for name, differs in zip(said, differing, strict=True) if differs]
-    if names:
-        message = f"members require the same {what}, other is on some of them"
-        raise fail("training", f"{message}: {', '.join(names)}")
+    """GraphcError `training` on all members unless they say the same: all that is other on some of
+    them, and on which. `what` they have in common is for the message.
+
+    Members of another version of graphc, which may say other things, are told apart first.
+    """
+    program = {
+        f"graphc (here {VERSION})": VERSION.encode(),
+        f"settings (here {', '.join(said)})": ", ".join(said).encode(),
+    }
+    for texts in (program, said):
+        digests = np.zeros((len(texts), communicator.size), np.int64)
+        for row, text in zip(digests, texts.values(), strict=True):
+            digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
+            row[communicator.rank] = int.from_bytes(digest, "little")
+        communicator.all_reduce(digests)
+        found = [
+            f"{name} ({_members(np.flatnonzero(row != row[0]))})"
+            for name, row in zip(texts, digests, strict=True)
+            if (row != row[0]).any()
+        ]
+        if found:
+            message = f"members require the same {what}, other than on member 0 are"
+            raise fail("training", f"{message}: {'; '.join(found)}")
+
+
+def _members(ranks: np.ndarray) -> str:
+    """`member 1`, `members 1, 3 and 8 more`."""
+    listed = ", ".join(str(r) for r in ranks[:MOST_NAMED])
+    more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
+    return f"member{'s' if len(ranks) > 1 else ''} {listed}{more}"

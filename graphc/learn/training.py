@@ -100,7 +100,7 @@ class Training:
         options = {n: v for n, v in said.items() if n not in data and n != "network"}
         return {
             "network": said["network"].encode(),
-            "options": repr(options).encode(),
+            **{name: repr(value).encode() for name, value in options.items()},
             "communicator": sums.encode(),
             "data": repr(data).encode(),
             "parameters": digest.digest(),

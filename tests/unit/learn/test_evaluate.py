@@ -93,6 +93,7 @@ def test_members_share_the_samples_and_find_the_bits_of_one(members: int, sample
 
 def test_members_with_other_samples_are_refused() -> None:
     with pytest.raises(
-        GraphcError, match="the same measurement, other is on some of them: the data"
+        GraphcError,
+        match="the same measurement, other than on member 0 are: the data",
     ):
         by_members(2, lambda rank: data(5 + rank))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ import pytest
 import graphc as gc
 from graphc.driver.options import CompileOptions
 from graphc.driver.statistics import precompute
+from graphc.learn import agreement
 from graphc.learn.learner import Learner
 from graphc.learn.source import Data
 from tests.support.compiling import load_backend
@@ -326,7 +328,8 @@ def test_the_first_member_writes_checkpoints_and_all_go_on_from_them(tmp_path: P
     ("other", "what"),
     [
         ({"data": {"x": X + 1, "t": T_}}, "data"),
-        ({"options": {"minibatch": 7}}, "options"),
+        ({"options": {"minibatch": 7}}, "minibatch"),
+        ({"options": {"minibatch": 7, "seed": 3}, "data": {"x": X + 1, "t": T_}}, "minibatch"),
         ({"text": DENSE.replace("Parameter(4, 1)", "Parameter(4, 1, init=zero)")}, "network"),
     ],
 )
@@ -340,7 +343,38 @@ def test_members_that_train_something_else_are_told_what(
             replace(training, **(other if number else {})).member(number, communicator)
         return str(raised.value)
 
-    assert all(f"on some of them: {what}" in message for message in together(2, member))
+    for message in together(3, member):
+        assert "members require the same training, other than on member 0 are: " in message
+        assert f"{what} (members 1, 2)" in message
+        assert ("data (members 1, 2)" in message) == ("data" in other)
+
+
+def test_members_of_another_version_are_told_so_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Own(threading.local):
+        """The version that a thread takes itself for."""
+
+        text = agreement.VERSION
+
+        def __str__(self) -> str:
+            return self.text
+
+        def encode(self) -> bytes:
+            return self.text.encode()
+
+    monkeypatch.setattr(agreement, "VERSION", own := Own())
+
+    def member(number: int, communicator: gc.comm.Communicator) -> str:
+        own.text = "0.0.9" if number == 2 else "0.1.0"
+        said = {"data": b"1"} if number == 2 else {"data": b"2", "more": b"3"}
+        with pytest.raises(gc.GraphcError) as raised:
+            agreement.require_agreement(communicator, said)
+        return str(raised.value)
+
+    for number, message in enumerate(together(3, member)):
+        here = "0.0.9" if number == 2 else "0.1.0"
+        assert f"other than on member 0 are: graphc (here {here}) (member 2); settings" in message
 
 
 def test_sequences_are_at_least_one_for_each_member() -> None:
