@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,7 @@ from graphc.learn.source import Data, samples_of
 from graphc.learn.trainee import Trainee
 from graphc.learn.training import Extras
 from graphc.support.diagnostics import GraphcError
+from graphc.support.locks import sole_writer
 from graphc.support.memory import peak_resident_bytes
 
 SCHEMA = 1
@@ -246,7 +248,9 @@ def command(
     check_reports([timing.time_json, *profiling.files], [*files, *control.files])
     options = replace(options, profile=profiling.profile())
     require_writable(output)
-    with joined(terminal, members) as member:
+    with joined(terminal, members) as member, ExitStack() as writing:
+        if is_first(member):
+            writing.enter_context(sole_writer(output))
         opened = _opened(model, definitions, parameters, objective, plan, options)
         if not is_first(member):
             opened = replace(opened, save=lambda _: None)

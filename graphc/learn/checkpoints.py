@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -13,6 +13,7 @@ from graphc.learn.checkpoint import Checkpoint, read_checkpoint
 from graphc.support import arguments
 from graphc.support.diagnostics import GraphcError, Note, Severity, fail, make, warn
 from graphc.support.files import SYSTEM_CALLS, FileCalls, staged
+from graphc.support.locks import sole_writer
 
 
 @runtime_checkable
@@ -116,6 +117,12 @@ class Checkpoints:
         if isinstance(self.files, str | Path):
             return CheckpointSeries(Path(self.files), self.keep)
         return self.files
+
+    def sole_writer(self) -> AbstractContextManager[None]:
+        """For the time of a training. GraphcError `file` where another process trains into the same
+        path; of files of your own nothing is known."""
+        is_path = isinstance(self.files, str | Path)
+        return sole_writer(Path(self.files)) if is_path else nullcontext()
 
     def found(self) -> Checkpoint | None:
         """What to go on from, if that is asked for and there is one.

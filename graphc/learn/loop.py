@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from graphc.data.reader import EpochRequest
@@ -50,13 +51,20 @@ def run_training(
     or a parameter is not a finite number any more, the parameters of the last whole epoch are put
     back and GraphcError `not-a-number` is raised.
     """
-    run = Run(prepared(trainee, data, plan, options, extras), progress)
-    run.go_on()
-    if extras.communicator is not None:
-        require_agreement(extras.communicator, run.training.identity(run.standing))
-    while not run.is_over:
-        run.epoch()
-    return run.finish()
+    with writes_alone(extras):
+        run = Run(prepared(trainee, data, plan, options, extras), progress)
+        run.go_on()
+        if extras.communicator is not None:
+            require_agreement(extras.communicator, run.training.identity(run.standing))
+        while not run.is_over:
+            run.epoch()
+        return run.finish()
+
+
+def writes_alone(extras: Extras) -> AbstractContextManager[None]:
+    """While the checkpoints are this training's."""
+    is_writer = extras.checkpoints is not None and is_first(extras.communicator)
+    return extras.checkpoints.sole_writer() if is_writer else nullcontext()
 
 
 @dataclass
