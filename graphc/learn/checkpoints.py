@@ -121,8 +121,9 @@ class Checkpoints:
     def sole_writer(self) -> AbstractContextManager[None]:
         """For the time of a training. GraphcError `file` where another process trains into the same
         path; of files of your own nothing is known."""
-        is_path = isinstance(self.files, str | Path)
-        return sole_writer(Path(self.files)) if is_path else nullcontext()
+        if not isinstance(self.files, str | Path):
+            return nullcontext()
+        return sole_writer(Path(self.files))
 
     def found(self) -> Checkpoint | None:
         """What to go on from, if that is asked for and there is one.

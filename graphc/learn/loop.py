@@ -63,8 +63,8 @@ def run_training(
 
 def writes_alone(extras: Extras) -> AbstractContextManager[None]:
     """While the checkpoints are this training's."""
-    is_writer = extras.checkpoints is not None and is_first(extras.communicator)
-    return extras.checkpoints.sole_writer() if is_writer else nullcontext()
+    checkpoints = extras.checkpoints if is_first(extras.communicator) else None
+    return nullcontext() if checkpoints is None else checkpoints.sole_writer()
 
 
 @dataclass
