@@ -54,11 +54,20 @@ unknown:
 }
 
 ; From now on this worker runs on any processor of the process but this one; on all of them where
-; the machine has much to do.
+; the machine has much to do. Looked at once a millisecond: more workers than processors are in each
+; other's way all the time.
 define internal void @graphc.pool.step_aside(ptr %slot, i32 %cpu) nounwind {
 entry:
   %mask = alloca [128 x i64], align 16
   %aside.at = getelementptr i8, ptr %slot, i64 <ASIDE>
+  %looked.at = getelementptr i8, ptr %slot, i64 <LOOKED>
+  %now = call i64 @graphc.pool.clock()
+  %looked = load i64, ptr %looked.at, align 8
+  %since = sub i64 %now, %looked
+  %is.new = icmp sgt i64 %since, <step.aside>
+  br i1 %is.new, label %look, label %done
+look:
+  store i64 %now, ptr %looked.at, align 8
   %process = call i32 @getpid()
   %cores = call i64 @graphc.pool.allowed(ptr %mask, i32 %process)
   %running = call i64 @graphc.pool.running()
@@ -76,7 +85,6 @@ leave:
   %rest = xor i64 %flag, -1
   %others = and i64 %all, %rest
   store i64 %others, ptr %at, align 8
-  %now = call i64 @graphc.pool.clock()
   store i64 %now, ptr %aside.at, align 8
   ; Refused where no processor is left.
   %refused = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)

@@ -57,6 +57,9 @@ GRAIN_NS = 30_000
 LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 16_000_000
 """Without the other threads, where these have been in the way."""
 
+STEP_ASIDE_NS = 1_000_000
+"""Between two thoughts of stepping aside."""
+
 LOOK_AROUND_NS = 100_000_000
 """Between two looks whether others compute."""
 
@@ -82,7 +85,9 @@ GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192
 _STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
-ASIDE_OFFSET = 40  # when the worker last looked whether others compute; 0 where it runs anywhere
+# When the worker last looked whether others compute, 0 where it runs anywhere; when it last thought
+# of stepping aside.
+ASIDE_OFFSET, LOOKED_OFFSET = 40, 48
 
 _OPEN = 1 << 30  # in _STATE: workers may join
 _WAITING = 1 << 29  # in _STATE: the caller sleeps until the last one leaves
@@ -143,6 +148,8 @@ _CONSTANTS = {
     "CPU": _CPU,
     "CROWDED": CROWDED_OFFSET,
     "ASIDE": ASIDE_OFFSET,
+    "LOOKED": LOOKED_OFFSET,
+    "step.aside": STEP_ASIDE_NS,
     "look.around": LOOK_AROUND_NS,
     "table": _TABLE,
     "last.row": _ROWS - 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -198,7 +199,7 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error(
 
     def vanish(step: TrainingStep, /, **inputs: object) -> object:
         if folder.exists():
-            folder.rmdir()
+            shutil.rmtree(folder)
         return call(step, **inputs)
 
     monkeypatch.setattr(TrainingStep, "__call__", vanish)
