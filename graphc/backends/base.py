@@ -203,6 +203,8 @@ class Backend:
     profile  for a backend that can take the time of each operation
     table_rows  for a backend that can read text tables
     pool     for a backend whose functions share threads
+    adds     its functions have sums over members made where they stand (`add_over`); others are cut
+             in two there
     missing  what its functions need to be run here and there is not, for people; "" if nothing
     """
 
@@ -218,6 +220,7 @@ class Backend:
     profile: Profiling | None = None
     table_rows: TableRows | None = None
     pool: PoolCode | None = None
+    adds: bool = False
     missing: Callable[[], str] = lambda: ""
 
     @property

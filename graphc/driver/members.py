@@ -1,11 +1,14 @@
-"""A function for one of several members: cut where it adds up what all of them have.
+"""A function for one of several members, with a sum of what all of them have in its middle.
+
+Native code calls for the sum where it stands. Other functions are cut there, and so is native code
+that computes several shards of a minibatch, which are added before members are:
 
     func @main(%x, %W) -> (ce, W updates %W) {       func @main(%x, %W) -> (sum.0, sum.1)
       … %g, %ce …                               =>   func @main(%W, %sum.0, %sum.1)
       %g1, %ce1 = all_reduce %g, %ce                     -> (ce, W updates %W)
       … }
 
-Both halves are compiled by any backend, which knows nothing of members.
+Both halves are compiled by any backend, which then knows nothing of members.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from graphc.backends import BACKENDS
 from graphc.backends.signature import make_signature
 from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
 from graphc.driver.options import CompileOptions
@@ -45,8 +49,15 @@ def function_for_members(
     communicator: Communicator, lowered: Lowered, options: CompileOptions
 ) -> tuple[CompiledFunction, Signature]:
     """The same of tensor operations, of a network or a program."""
-    before, after = (_half(half, options) for half in cut(lowered.module, lowered.function))
-    signature = _of_shards(lowered.signature, shards_of(communicator) // communicator.size)
+    shards = shards_of(communicator) // communicator.size
+    if shards == 1 and BACKENDS[options.backend]().adds:
+        compiled, signature = _compiled(lowered.module, options, like=lowered.signature)
+        compiled.add_over(communicator)
+        return compiled, signature
+    before, after = (
+        Half(*_compiled(half, options)) for half in cut(lowered.module, lowered.function)
+    )
+    signature = _of_shards(lowered.signature, shards)
     return MemberFunction(signature, before, after, communicator, SHARD), signature
 
 
@@ -118,12 +129,25 @@ def _empty_like(function: Function) -> Function:
     )
 
 
-def _half(module: Module, options: CompileOptions) -> Half:
+def _compiled(
+    module: Module, options: CompileOptions, *, like: Signature | None = None
+) -> tuple[CompiledFunction, Signature]:
+    """The function of a module of tensor operations; how its inputs are given is `like` this."""
     passes = all_passes((), options)
 
     def lowered() -> tuple[Function, Signature]:
         run_passes(module, passes, default_context(), options)
         (function,) = module.functions
-        return function, make_signature(module, function)
+        signature = make_signature(module, function)
+        if like is None:
+            return function, signature
+        made = replace(
+            signature,
+            sparse=like.sparse,
+            sequences=like.sequences,
+            labels=like.labels,
+            gives_numbers=like.gives_numbers,
+        )
+        return function, made
 
-    return Half(*compile_kept(module, passes, lowered, options))
+    return compile_kept(module, passes, lowered, options)

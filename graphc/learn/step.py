@@ -21,7 +21,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.learn.agreement import share_of
 from graphc.learn.averaging import Blocks
 from graphc.learn.dataset import WHOLE, Call, Dataset, Samples, Share, check_data, read_dataset
-from graphc.learn.epoch import Pace, Part, number_tables, read_order
+from graphc.learn.epoch import Pace, Part, Stride, number_tables, read_order, stride_of
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import (
     Learner,
@@ -222,8 +222,9 @@ class TrainingStep:
                 self._executable.forget_data()
                 self._went_through = ref(dataset)
             arrays = {n: a for n, a in dataset.arrays.items() if isinstance(a, np.ndarray)}
-            yield from self._native_parts(arrays, order, size)
-            return
+            stride = stride_of(order, size, share, self._communicator)
+            yield from self._native_parts(arrays, stride)
+            order = order[stride.taken :]
         for chosen in minibatches(len(order), size):
             for call in dataset.calls(order[chosen], share):
                 if call.first:
@@ -251,29 +252,36 @@ class TrainingStep:
         values = zip(names, sums[1:], strict=True)
         return Part(samples, {name: np.array([value]) for name, value in values})
 
-    def _native_parts(
-        self, arrays: Mapping[str, np.ndarray], order: np.ndarray, size: int
-    ) -> Iterator[Part]:
+    def _native_parts(self, arrays: Mapping[str, np.ndarray], stride: Stride) -> Iterator[Part]:
+        order, size = stride.order, stride.size
         if self._pace.size != size:
             self._pace = Pace(size)
         start = 0
         while start < len(order):
             chosen = order[start : start + size * self._pace.minibatches]
             began = time.perf_counter()
-            values = self._run_minibatches(arrays, chosen, size)
-            count = -(-len(chosen) // size)
-            self._pace.note(count, time.perf_counter() - began)
+            count, last = -(-len(chosen) // size), (len(chosen) - 1) % size + 1
+            samples = stride.samples, stride.samples_of(last)
+            values = self._run_minibatches(arrays, chosen, size, samples)
+            self._pace.note(count, time.perf_counter() - began, self._communicator)
             start += len(chosen)
-            yield Part(len(chosen), values)
+            yield Part((count - 1) * samples[0] + samples[1], values)
 
     def _run_minibatches(
-        self, arrays: Mapping[str, np.ndarray], chosen: np.ndarray, size: int
+        self,
+        arrays: Mapping[str, np.ndarray],
+        chosen: np.ndarray,
+        size: int,
+        samples: tuple[int, int],
     ) -> dict[str, np.ndarray]:
-        """One native call; however it is left, `steps` counts the minibatches that are through."""
+        """One native call; however it is left, `steps` counts the minibatches that are through.
+
+        samples  of a minibatch, and of the last, of all members together
+        """
         count = -(-len(chosen) // size)
-        last = len(chosen) - (count - 1) * size
         calls = range(self._steps, self._steps + count)
-        whole, end = self._all_numbers(size, calls), self._numbers(last, calls[-1])
+        whole = self._all_numbers(samples[0], calls)
+        end = self._numbers(samples[1], calls[-1])
         numbers = number_tables(whole, end, count)
         if STEP in numbers:
             numbers[STEP] = np.array(calls)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import Signature
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import InternalError, fail
 
 Array = np.ndarray
 
@@ -73,6 +74,11 @@ class CompiledFunction(ABC):
 
     def use_threads(self, threads: int) -> None:  # noqa: B027  # most share no work
         """Have calls computed by so many threads, where the work of one is shared at all."""
+
+    def add_over(self, communicator: Communicator) -> None:
+        """Add `signature.sums` over all members by this communicator, in every call: of a function
+        that has such sums, before its first call."""
+        raise InternalError("a function without sums over members")
 
     def prepare(
         self, signature: Signature, arrays: Sequence[Array | None], changing: Sequence[int]

@@ -66,4 +66,5 @@ BACKEND = Backend(
     isa=_isa,
     machine=_machine,
     code=KeptCode(_make, _load, _versions),
+    adds=True,
 )

@@ -39,7 +39,6 @@ from graphc.ir.types import DType
 from graphc.runtime.signature import (
     NUMPY_DTYPES,
     ROLES_OF_MODEL,
-    STATE_ALIGNMENT,
     Argument,
     Signature,
 )
@@ -173,7 +172,7 @@ def _checks(signature: Signature) -> Iterator[str]:
     aligned = [f"(uintptr_t){p.identifier} % sizeof *{p.identifier}" for p in wide]
     if signature.state_places:
         pointers.append("!state")
-        aligned.append(f"(uintptr_t)state % {STATE_ALIGNMENT}")
+        aligned.append(f"(uintptr_t)state % {ARENA_ALIGNMENT}")
     arena: list[str] = []
     if signature.arena_bytes:
         pointers.append("!arena")
