@@ -123,9 +123,6 @@ def prepared(
     data, unless a checkpoint has them."""
     if extras.checkpoints is not None:
         require_memory(plan.learner)
-    if plan.truncate and share_of(extras.communicator).size > 1:
-        message = "each would cut its own sequences into another number of updates"
-        raise fail("not-supported", f"members cannot share truncated sequences, {message}")
     names = trainee.outputs(plan.criterion)
     for node in plan.control.nodes:
         require_measured(node, names)
