@@ -16,6 +16,7 @@ from graphc.ops.communication import all_reduce
 from graphc.ops.constant import constant, extent, full_like
 from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.indexed import OuterParams, transposed_sparse_product
+from graphc.ops.movement import reshape
 from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
 from graphc.ops.nodes.training import SHARD
 from graphc.ops.random import RANDOM_UNIFORM
@@ -88,8 +89,7 @@ def share(
         summands = [_weighted(b, v, number, m) for v, m in zip(summands, moved, strict=True)]
         *sums, total = all_reduce(b, [*summands, number], members)
         sums = [
-            div(b, v, broadcast(b, total, v.tensor.dims)) if m else v
-            for v, m in zip(sums, moved, strict=True)
+            div(b, v, _spread(b, total, v)) if m else v for v, m in zip(sums, moved, strict=True)
         ]
     else:
         sums = all_reduce(b, summands, members)
@@ -103,10 +103,14 @@ def share(
 
 def _weighted(b: IRBuilder, value: Value, samples: Value, moved: bool) -> Value:
     """The value, times the samples if it is moved; 0 where there are none."""
-    dims = value.tensor.dims
-    made = mul(b, value, broadcast(b, samples, dims)) if moved else value
+    made = mul(b, value, _spread(b, samples, value)) if moved else value
     is_there = compare(b, GREATER, samples, full_like(b, 0.0, samples))
-    return select(b, broadcast(b, is_there, dims), made, full_like(b, 0.0, value))
+    return select(b, _spread(b, is_there, value), made, full_like(b, 0.0, value))
+
+
+def _spread(b: IRBuilder, number: Value, like: Value) -> Value:
+    """One number in every place of another value."""
+    return broadcast(b, reshape(b, number, (1,) * like.tensor.rank), like.tensor.dims)
 
 
 def _counts(b: IRBuilder, lookups: Sequence[Operation]) -> Value:
