@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from graphc.learn.deal import dealt
 from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
@@ -27,11 +28,15 @@ Columns = Array | SparseRows
 @dataclass(frozen=True)
 class Share:
     """What one of `size` members takes of every minibatch: each `size`-th unit, from `rank` on; or
-    for `shards` parts of each, as many units one behind the other."""
+    for `shards` parts of each, as many units one behind the other.
+
+    by_length  of sequences those that are about as long, see `deal.py`
+    """
 
     rank: int = 0
     size: int = 1
     shards: int = 1
+    by_length: bool = False
 
     @property
     def first_shard(self) -> int:
@@ -134,7 +139,10 @@ class Sequences:
 
     def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
         longest = int(self.lengths[chosen].max(initial=0))  # of all members, who wait for it
-        mine = share.of(chosen)
+        if share.by_length and not self.truncate:
+            mine = chosen[dealt(self.lengths[chosen], share.size)[share.rank]]
+        else:
+            mine = share.of(chosen)
         stretch = self.truncate or max(longest, 1)
         for start in range(0, longest, stretch):
             part = slice(start, start + stretch)

@@ -11,6 +11,7 @@ import pytest
 
 import graphc as gc
 from graphc.learn.dataset import Sequences, Share
+from graphc.learn.deal import dealt
 from graphc.learn.learner import Learner
 from tests.support.compiling import load_backend
 from tests.unit.learn.test_members_training import (
@@ -223,3 +224,46 @@ def test_members_make_as_many_calls_whatever_they_have() -> None:
     ]
     assert {call.carry for calls in every for call in calls} == {True}
     assert [call.first for call in every[3]] == [True, False, False]
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 8])
+def test_sequences_are_dealt_by_length(members: int) -> None:
+    """All of them, once, and never with more columns on one member than each so many-th has."""
+    rng = np.random.default_rng(members)
+    for count in (1, 2, 7, 32):
+        lengths = rng.integers(1, 101, count)
+        groups = dealt(lengths, members)
+        assert len(groups) == members
+        assert sorted(np.concatenate(groups).tolist()) == list(range(count))
+        before = [lengths[rank::members] for rank in range(members)]
+        most, other = (
+            max(int(part.max(initial=0)) * len(part) for part in parts)
+            for parts in ([lengths[group] for group in groups], before)
+        )
+        assert most <= other
+
+
+def test_sequences_dealt_by_length_as_few_columns_as_can_be() -> None:
+    """100 is alone, those of 50 are two, and the short ones together."""
+    groups = dealt(np.array([5, 50, 5, 100, 5, 50, 5, 5]), 3)
+    assert [group.tolist() for group in groups] == [[3], [1, 5], [0, 2, 4, 6, 7]]
+    assert [len(group) for group in dealt(np.array([], np.int64), 2)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "shards", "is_dealt"),
+    [
+        (LOOP, 0, True),
+        (LOOP, 2, False),
+        (DROPPED_LOOP, 0, False),
+        (NORMALISED_LOOP, 0, False),
+    ],
+)
+def test_sequences_whose_company_counts_are_each_so_many_th(
+    text: str, shards: int, is_dealt: bool
+) -> None:
+    def member(_: int, communicator: gc.comm.Communicator) -> bool:
+        step = gc.compile_training(network(text), learner=MOMENTUM, comm=communicator)
+        return step.share.by_length
+
+    assert together(2, member, shards) == [is_dealt] * 2
