@@ -26,7 +26,7 @@ from tests.unit.learn.test_members_training import (
 )
 
 Array = np.ndarray
-BACKENDS = pytest.mark.parametrize("backend", ["reference", "numpy", "llvm", "c"])
+BACKENDS = pytest.mark.parametrize("backend", ["reference", "numpy", "llvm", "c", "cuda"])
 NORMALISED_LOOP = """
     x = Input(3)
     t = Input(2)
