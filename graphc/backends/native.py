@@ -95,6 +95,7 @@ class NativeFunction(CompiledFunction):
     def add_over(self, communicator: Communicator) -> None:
         """See `CompiledFunction`."""
         self._sums = NativeSums(self.signature, communicator)
+        self.is_shared = True
         self._threads = threading.local()
 
     def _problem(self, status: int) -> BaseException:

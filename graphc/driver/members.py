@@ -8,7 +8,8 @@ that computes several shards of a minibatch, which are added before members are:
       %g1, %ce1 = all_reduce %g, %ce                     -> (ce, W updates %W)
       … }
 
-Both halves are compiled by any backend, which then knows nothing of members.
+Both halves are compiled by any backend, which then knows nothing of members. What each member has
+for itself, the state of its sequences, is a result of the first.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from graphc.ops.communication import ALL_REDUCE
 from graphc.ops.nodes.training import SHARD
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.share_gradients import is_own
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import Half, MemberFunction
@@ -83,12 +85,21 @@ def cut(module: Module, function: Function) -> tuple[Module, Module]:
         raise InternalError(f"@{function.name} has {len(found)} all_reduce, one is required")
     (op,) = found
     names = [f"sum.{i}" for i in range(len(op.operands))]
-    before = _copied(function, {})
+    before, after = _copied(function, {}), _copied(function, {op: names})
     twin = next(o for o in before.block if o.opdef is ALL_REDUCE)
-    before.results = [ResultInfo(name) for name in names]
-    before.block.end.set_operands(twin.operands)
-    after = _copied(function, {op: names})
+    summed = [(ResultInfo(name), value) for name, value in zip(names, twin.operands, strict=True)]
+    _give(before, summed + [r for r in _given(before) if is_own(r[1])])
+    _give(after, [r for r in _given(after) if not is_own(r[1])])
     return _cleaned(module, before), _cleaned(module, after)
+
+
+def _given(function: Function) -> list[tuple[ResultInfo, Value]]:
+    return list(zip(function.results, function.returned, strict=True))
+
+
+def _give(function: Function, results: Sequence[tuple[ResultInfo, Value]]) -> None:
+    function.results = [info for info, _ in results]
+    function.block.end.set_operands([value for _, value in results])
 
 
 def _copied(function: Function, given: dict[Operation, list[str]]) -> Function:

@@ -177,6 +177,7 @@ class ProfiledFunction(CompiledFunction):
 
     def add_over(self, communicator: Communicator) -> None:
         self._compiled.add_over(communicator)
+        self.is_shared = True
 
     def reset(self) -> None:
         """Forget the calls so far."""

@@ -198,6 +198,8 @@ class Run:
                 self._require_number(trained.part, dataset, tally)
                 self.progress.part(trained.part)
                 self.progress.minibatch(tally.samples, total)
+                if tally.calls and self.training.step.communicator is not None:
+                    continue  # inside of sequences whose state each member has for itself
                 if self._is_asked_to_stop():
                     self.is_stopped = True
                     break
@@ -382,6 +384,11 @@ class Run:
         if found.memory:
             remember(training.plan.learner, found.memory)
         if found.carried:
+            if step.communicator is not None:
+                message = (
+                    "members go on between minibatches, the checkpoint is of truncated sequences"
+                )
+                raise fail("not-supported", f"{message} inside of one")
             step.state = found.carried
         self.standing, self.records, self.start = found.standing, list(found.records), found.start
         self.criteria = [record.criterion for record in found.records if not record.undone]

@@ -47,7 +47,11 @@ from graphc.ops.nodes.training import (
     STEP,
 )
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    has_own_shards,
+    shards_of,
+)
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.support.arguments import text
@@ -72,6 +76,7 @@ class TrainingStep:
     A step on sequences takes what an `Executable` of sequences takes; a sample is a step of one.
 
     fixed_samples  of every call, where its inputs do not decide them; 0: they do
+    by_length     of sequences a member may have those about as long
     steps         calls so far. With the seed it decides what Dropout sets to zero: set it to go on
                   where another step has stopped
     dropout_rate  share of elements that Dropout nodes set to zero, in [0, 1)
@@ -86,9 +91,11 @@ class TrainingStep:
         dropout_rate: float = 0.0,
         communicator: Communicator | None = None,
         fixed_samples: int = 0,
+        by_length: bool = False,
     ) -> None:
         self._executable = executable
         self._fixed_samples = fixed_samples
+        self._by_length = by_length
         self._communicator = communicator
         self._blocks: Blocks | None = None
         self._set_learner(learner)
@@ -358,6 +365,11 @@ class TrainingStep:
         return self._communicator if self._blocks is None else self._blocks.communicator
 
     @property
+    def share(self) -> Share:
+        """What this member takes of every minibatch."""
+        return replace(share_of(self.communicator), by_length=self._by_length)
+
+    @property
     def blocks(self) -> Blocks | None:
         """How members that train by themselves average their parameters; None where they add
         gradients."""
@@ -506,7 +518,20 @@ def compile_training_step(
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)
     nominal = (bounds.time * bounds.sequences or options.batch) * members
-    return TrainingStep(executable, learner, nominal, outputs[0], dropout, communicator)
+    trained = trainable_parameters(model, outputs[0])
+    by_length = communicator is not None and _is_free(executable.signature, communicator, trained)
+    return TrainingStep(
+        *(executable, learner, nominal, outputs[0], dropout, communicator), by_length=by_length
+    )
+
+
+def _is_free(signature: Signature, communicator: Communicator, trained: Sequence[str]) -> bool:
+    """Whether it decides nothing but the order of sums which member has which sequences: neither
+    places in the minibatch, nor statistics that each takes of its own, nor bits of shards."""
+    updated = {result.updates for result in signature.results}
+    moved = {a.name for a in signature.with_role("parameter") if a.name in updated}
+    is_placed = any(a.name == SHARD for a in signature.with_role("hyperparameter"))
+    return not (is_placed or moved - {*trained} or has_own_shards(communicator))
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:

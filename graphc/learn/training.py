@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphc.driver.members import for_shard
 from graphc.driver.options import CompileOptions
@@ -23,7 +23,12 @@ from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
-from graphc.runtime.communicators.communicator import Communicator, shards_of, wire_of
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    has_own_shards,
+    shards_of,
+    wire_of,
+)
 from graphc.support.arguments import instance
 from graphc.support.diagnostics import fail
 
@@ -123,9 +128,6 @@ def prepared(
     data, unless a checkpoint has them."""
     if extras.checkpoints is not None:
         require_memory(plan.learner)
-    if plan.truncate and share_of(extras.communicator).size > 1:
-        message = "each would cut its own sequences into another number of updates"
-        raise fail("not-supported", f"members cannot share truncated sequences, {message}")
     names = trainee.outputs(plan.criterion)
     for node in plan.control.nodes:
         require_measured(node, names)
@@ -171,6 +173,8 @@ def _step(
     """The step of one member, or of all."""
     communicator, averaging = extras.communicator, extras.averaging
     shard = for_shard(options, share_of(communicator).size)
+    if communicator is not None and not plan.truncate and not has_own_shards(communicator):
+        shard = replace(shard, sequences=options.sequences)  # one may have all short ones
     if averaging is None or communicator is None:
         return trainee.step(plan, shard, communicator)
     if follows_losses(plan.learner):

@@ -37,11 +37,13 @@ class CompiledFunction(ABC):
     run_minibatches  of a function that can do it by itself
     keeps_arrays  parameters and state live in memory of its own (`graphc.runtime.residency`)
     stream  of a GPU's function the handle of CUDA's stream that its work is on
+    is_shared  others compute with it: of what all of them have, a call may have nothing
     """
 
     run_minibatches: RunMinibatches | None = None
     keeps_arrays: bool = False
     stream: int | None = None
+    is_shared: bool = False
 
     @abstractmethod
     def __call__(

@@ -50,6 +50,7 @@ class NumpyFunction(CompiledFunction):
     def add_over(self, communicator: Communicator) -> None:
         """See `CompiledFunction`."""
         self._sums = SharedSums(self._signature, communicator)
+        self.is_shared = True
 
 
 def compile_function(function: Function, signature: Signature) -> NumpyFunction:
