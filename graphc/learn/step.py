@@ -17,6 +17,7 @@ from graphc.driver.compile import bind, bounds_for, compile_model, node_names
 from graphc.driver.members import compile_for_members, for_shard
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
+from graphc.driver.stages import compile_split
 from graphc.ir.types import DType, TensorType
 from graphc.learn.agreement import share_of
 from graphc.learn.averaging import Blocks
@@ -47,9 +48,10 @@ from graphc.ops.nodes.training import (
     STEP,
 )
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.communicator import Communicator, shards_of, wire_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
+from graphc.runtime.stages import gather_parts
 from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
@@ -91,6 +93,7 @@ class TrainingStep:
         self._fixed_samples = fixed_samples
         self._communicator = communicator
         self._blocks: Blocks | None = None
+        self._split: tuple[Mapping[str, int], Callable[[], Mapping[str, np.ndarray]]] | None = None
         self._set_learner(learner)
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
@@ -359,6 +362,19 @@ class TrainingStep:
     def blocks(self, blocks: Blocks) -> None:
         self._blocks = blocks
 
+    def gather(self) -> None:
+        """Where members have split a layer: put all of their parts into the parameters, and into
+        what the learner keeps of them, on every member. All of them have to call it."""
+        if self._split is None or self._communicator is None:
+            return
+        rows, values = self._split
+        gather_parts(self._communicator, {**values(), **self.learner_state}, rows)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether members have split a layer, so that each is the only one to know its part."""
+        return self._split is not None
+
     @property
     def signature(self) -> Signature:
         return self._executable.signature
@@ -471,11 +487,13 @@ def compile_training_step(
     dropout: float = 0.0,
     seed: int = 0,
     communicator: Communicator | None = None,
+    split: Sequence[str] = (),
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node.
 
     dropout       share of elements that Dropout nodes set to zero; `seed` decides which
     communicator  this member of those who train together
+    split         parameters whose outputs are split over the members
     """
     checked_dropout(dropout)
     infer(model)
@@ -487,9 +505,13 @@ def compile_training_step(
         model.forget_exact(trainable_parameters(model, outputs[0]))
     members = 1 if communicator is None else communicator.size
     compile_by = compile_model
+    names = split_names(model, split, trainable_parameters(model, outputs[0]), communicator)
+    rows: dict[str, int] = {}
     shards = 1 if communicator is None else shards_of(communicator)
     if communicator is not None and shards > 1:
         compile_by = partial(compile_for_members, communicator)
+        if names:
+            compile_by = partial(compile_split, communicator, names, rows)
 
     def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:
         shard = for_shard(options, shards // members)
@@ -498,7 +520,33 @@ def compile_training_step(
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)
     nominal = (bounds.time * bounds.sequences or options.batch) * members
-    return TrainingStep(executable, learner, nominal, outputs[0], dropout, communicator)
+    step = TrainingStep(executable, learner, nominal, outputs[0], dropout, communicator)
+    if rows:
+        step._split = rows, lambda: model.values  # noqa: SLF001
+    return step
+
+
+def split_names(
+    model: Model,
+    split: Sequence[str],
+    trained: Sequence[str],
+    communicator: Communicator | None,
+) -> list[str]:
+    """The parameters of `split` as the network calls them. GraphcError for what cannot be split."""
+    if not split:
+        return []
+    if communicator is None:
+        raise fail("bad-option", "split is for members who train together: give comm=")
+    if shards_of(communicator) != communicator.size:
+        raise fail("bad-option", "split is of members' own steps, which have no shards")
+    if wire_of(communicator) != "full":
+        message = "what members that split a layer exchange travels as it is"
+        raise fail("bad-option", f"{message}: leave out wire={wire_of(communicator)!r}")
+    names = node_names(model, split)
+    for name in names:
+        if name not in trained:
+            raise fail("bad-option", f"split requires parameters that are trained, got `{name}`")
+    return names
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
@@ -542,6 +590,7 @@ __all__: Sequence[str] = (
     "checked_dropout",
     "checked_seed",
     "compile_training_step",
+    "split_names",
     "trainable_parameters",
     "training_outputs",
     "training_passes",
