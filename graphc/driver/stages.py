@@ -40,7 +40,6 @@ from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Exchange, Stage, StagedFunction
-from graphc.support.diagnostics import fail
 
 
 def compile_split(
@@ -64,9 +63,6 @@ def compile_split(
     parts: dict[str, tuple[int, int]] = {}
     for name, count in rows.items():
         assert isinstance(count, int)
-        if count < communicator.size:
-            message = f"`{name}` has {count} outputs, too few for {communicator.size} members"
-            raise fail("bad-option", message)
         found[name], parts[name] = count, part.of(count)
     module = Module([function], lowered.module.dims)
     run_passes(module, pipeline("cse,dce"), default_context(), options)

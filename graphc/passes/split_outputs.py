@@ -127,6 +127,7 @@ class _Splitting:
             is_split = self._is_split(name, role)
             type = argument.tensor
             if is_split:
+                self._require_enough(name, type.dims[0])
                 type = type.with_dims(self._dims(type.dims, 0))
                 self.arguments.append(name)
             value = self.new.add_argument(name, type, role)
@@ -148,6 +149,11 @@ class _Splitting:
                     self._operation(op)
                 self._call(op)
         return self.new
+
+    def _require_enough(self, name: str, outputs: Dim) -> None:
+        if not isinstance(outputs, int) or outputs < self.part.members:
+            message = f"`{name}` has {outputs} outputs, too few for {self.part.members} members"
+            raise fail("bad-option", message)
 
     def _is_split(self, name: str, role: str) -> bool:
         if role == "state":

@@ -156,9 +156,7 @@ LABELLED = LAYER.replace("t = Input(7)", "t = Input(7, tag=label)")
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize(
-    ("text", "data", "minibatch"), [(LABELLED, ROWS, 6), (LOOP, STEPS, 2)]
-)
+@pytest.mark.parametrize(("text", "data", "minibatch"), [(LABELLED, ROWS, 6), (LOOP, STEPS, 2)])
 def test_a_training_and_what_it_measures(
     backend: str, text: str, data: dict[str, object], minibatch: int, tmp_path: Path
 ) -> None:
