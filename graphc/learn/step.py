@@ -522,7 +522,7 @@ def compile_training_step(
     nominal = (bounds.time * bounds.sequences or options.batch) * members
     step = TrainingStep(executable, learner, nominal, outputs[0], dropout, communicator)
     if rows:
-        step._split = rows, lambda: model.values  # noqa: SLF001
+        step._split = rows, lambda: model.values
     return step
 
 

@@ -95,7 +95,7 @@ def split_outputs(
             names.append(more.name)
             continue
         known = {d.name for d in module.dims}
-        module.dims.extend(d for n, d in splitting.totals.items() if d.name not in known)
+        module.dims.extend(d for d in splitting.totals.values() if d.name not in known)
         return made, splitting.arguments
 
 
@@ -135,9 +135,8 @@ class _Splitting:
                 self._native[argument], self._forms[argument, 0] = 0, value
             else:
                 self._own[argument] = value
-                if role in ("parameter", "hyperparameter") and name != "shard":
-                    self._uniform.add(argument)
-                elif role == "state" and not argument.tensor.symbols():
+                is_kept = role == "state" and not argument.tensor.symbols()
+                if is_kept or (role in ("parameter", "hyperparameter") and name != "shard"):
                     self._uniform.add(argument)
         for op in old.block:
             with self.b.at(op.location):
@@ -288,7 +287,7 @@ class _Splitting:
 
     def _positions(self, axis: int, value: Value, form: Form, type: TensorType) -> Value:
         made = iota(self.b, axis, type)
-        if axis != form:
+        if form is None or axis != form:
             return made
         return add(self.b, made, constant(self.b, self._bounds(value, form)[0], type))
 

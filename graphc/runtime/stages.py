@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -172,6 +173,6 @@ def gather_parts(
     members = range(communicator.size + 1)
     for name, count in rows.items():
         ends = [count * m // communicator.size for m in members]
-        counts = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        counts = [b - a for a, b in pairwise(ends)]
         rank, array = communicator.rank, arrays[name]
         array[...] = gathered(communicator, array[ends[rank] : ends[rank + 1]], counts)
