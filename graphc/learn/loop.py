@@ -203,11 +203,13 @@ class Run:
                 if self._is_asked_to_stop():
                     self.is_stopped = True
                     break
-                if self._is_due() and tally.samples != total:
+                if self._is_due_for_all() and tally.samples != total:
                     self.standing = tally.added_to(self.standing, time.perf_counter() - began)
+                    self.training.step.gather()
                     self.write()
             if self.training.step.blocks is not None:
                 self.training.step.blocks.end()
+            self.training.step.gather()
         finally:
             self.standing = tally.added_to(self.standing, time.perf_counter() - began)
         if tally.samples == 0:
@@ -342,6 +344,13 @@ class Run:
         if blocks is not None and not blocks.is_between:
             return False
         return time.monotonic() - self.written >= 60 * checkpoints.minutes
+
+    def _is_due_for_all(self) -> bool:
+        """The same of the first member, where all have to give their parts of a layer."""
+        communicator = self.training.step.communicator
+        if not self.training.step.is_split:
+            return self._is_due()
+        return any_of(communicator, is_first(communicator) and self._is_due())
 
     def write(self) -> None:
         """Write a checkpoint of where the training stands, if there are to be any; of members the

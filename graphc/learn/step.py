@@ -17,6 +17,7 @@ from graphc.driver.compile import bind, bounds_for, compile_model, node_names
 from graphc.driver.members import compile_for_members, for_shard
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
+from graphc.driver.stages import compile_split
 from graphc.ir.types import DType, TensorType
 from graphc.learn.agreement import share_of
 from graphc.learn.averaging import Blocks
@@ -32,6 +33,7 @@ from graphc.learn.learner import (
     require_learner,
 )
 from graphc.learn.numbers import Number
+from graphc.learn.sharing import may_deal, split_names
 from graphc.learn.shuffle import minibatches
 from graphc.learn.update import update_pass
 from graphc.model.model import Model
@@ -49,11 +51,11 @@ from graphc.ops.nodes.training import (
 from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.communicators.communicator import (
     Communicator,
-    has_own_shards,
     shards_of,
 )
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
+from graphc.runtime.stages import gather_parts
 from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
@@ -98,6 +100,7 @@ class TrainingStep:
         self._by_length = by_length
         self._communicator = communicator
         self._blocks: Blocks | None = None
+        self._split: tuple[Mapping[str, int], Callable[[], Mapping[str, np.ndarray]]] | None = None
         self._set_learner(learner)
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
@@ -379,6 +382,19 @@ class TrainingStep:
     def blocks(self, blocks: Blocks) -> None:
         self._blocks = blocks
 
+    def gather(self) -> None:
+        """Where members have split a layer: put all of their parts into the parameters, and into
+        what the learner keeps of them, on every member. All of them have to call it."""
+        if self._split is None or self._communicator is None:
+            return
+        rows, values = self._split
+        gather_parts(self._communicator, {**values(), **self.learner_state}, rows)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether members have split a layer, so that each is the only one to know its part."""
+        return self._split is not None
+
     @property
     def signature(self) -> Signature:
         return self._executable.signature
@@ -491,11 +507,13 @@ def compile_training_step(
     dropout: float = 0.0,
     seed: int = 0,
     communicator: Communicator | None = None,
+    split: Sequence[str] = (),
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node.
 
     dropout       share of elements that Dropout nodes set to zero; `seed` decides which
     communicator  this member of those who train together
+    split         parameters whose outputs are split over the members
     """
     checked_dropout(dropout)
     infer(model)
@@ -507,9 +525,13 @@ def compile_training_step(
         model.forget_exact(trainable_parameters(model, outputs[0]))
     members = 1 if communicator is None else communicator.size
     compile_by = compile_model
+    names = split_names(model, split, trainable_parameters(model, outputs[0]), communicator)
+    rows: dict[str, int] = {}
     shards = 1 if communicator is None else shards_of(communicator)
     if communicator is not None and shards > 1:
         compile_by = partial(compile_for_members, communicator)
+        if names:
+            compile_by = partial(compile_split, communicator, names, rows)
 
     def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:
         shard = for_shard(options, shards // members)
@@ -519,19 +541,13 @@ def compile_training_step(
     bounds = bounds_for(model, outputs, options)
     nominal = (bounds.time * bounds.sequences or options.batch) * members
     trained = trainable_parameters(model, outputs[0])
-    by_length = communicator is not None and _is_free(executable.signature, communicator, trained)
-    return TrainingStep(
+    by_length = communicator is not None and may_deal(executable.signature, communicator, trained)
+    step = TrainingStep(
         *(executable, learner, nominal, outputs[0], dropout, communicator), by_length=by_length
     )
-
-
-def _is_free(signature: Signature, communicator: Communicator, trained: Sequence[str]) -> bool:
-    """Whether it decides nothing but the order of sums which member has which sequences: neither
-    places in the minibatch, nor statistics that each takes of its own, nor bits of shards."""
-    updated = {result.updates for result in signature.results}
-    moved = {a.name for a in signature.with_role("parameter") if a.name in updated}
-    is_placed = any(a.name == SHARD for a in signature.with_role("hyperparameter"))
-    return not (is_placed or moved - {*trained} or has_own_shards(communicator))
+    if rows:
+        step._split = rows, lambda: model.values
+    return step
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
@@ -575,6 +591,7 @@ __all__: Sequence[str] = (
     "checked_dropout",
     "checked_seed",
     "compile_training_step",
+    "split_names",
     "trainable_parameters",
     "training_outputs",
     "training_passes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.driver.members import for_shard
@@ -44,6 +44,7 @@ class Extras:
     adaptation   what keeps the network near another one
     communicator one of several members who train together
     averaging    how they do where each trains by itself; None: they add gradients
+    split        parameters whose outputs they split
     """
 
     validation: Data | None = None
@@ -51,6 +52,7 @@ class Extras:
     adaptation: Adaptation | None = None
     communicator: Communicator | None = None
     averaging: Averaging | None = None
+    split: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.validation is not None:
@@ -59,12 +61,16 @@ class Extras:
             instance(self.checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
         if self.adaptation is not None:
             instance(self.adaptation, Adaptation, "adaptation", "a gc.Adaptation")
+        if self.split and self.communicator is None:
+            raise fail("bad-option", "split is for members who train together: give comm=")
         if self.averaging is not None:
             checked_averaging(self.averaging)
             if self.communicator is None:
                 raise fail("bad-option", "averaging is for members who train together: give comm=")
             if shards_of(self.communicator) != self.communicator.size:
                 raise fail("bad-option", "averaging is of members' own steps, which have no shards")
+            if self.split:
+                raise fail("bad-option", "members that average have whole layers: leave out split")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +182,7 @@ def _step(
     if communicator is not None and not plan.truncate and not has_own_shards(communicator):
         shard = replace(shard, sequences=options.sequences)  # one may have all short ones
     if averaging is None or communicator is None:
-        return trainee.step(plan, shard, communicator)
+        return trainee.step(plan, shard, communicator, extras.split)
     if follows_losses(plan.learner):
         name = type(plan.learner).__name__
         raise fail("not-supported", f"{name} follows losses, of which members that average see own")
@@ -227,6 +233,7 @@ def _said(
         "adaptation": str(extras.adaptation),
         "validation": str(extras.validation is not None),
         **({} if extras.averaging is None else {"averaging": str(extras.averaging)}),
+        **({} if not extras.split else {"split": ", ".join(extras.split)}),
         "backend": options.backend,
         "precision": options.precision.value,
         "contraction": options.contraction,
