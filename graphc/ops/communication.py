@@ -164,6 +164,8 @@ def _infer_own(floats: bool) -> InferRule:
         type = _rows(types[0], params.members)
         if floats:
             require_dtype(type, FLOATS)
+        if isinstance(params.own, int) and params.own < 0:
+            raise TypeRuleError(f"requires own of 0 or more, got {params.own}", slug="bad-value")
         return [type.with_dims((params.own, *type.dims[1:]))]
 
     return infer
