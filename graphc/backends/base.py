@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -62,8 +62,8 @@ class EmitRequest:
 Emitter = Callable[[Function, Signature, EmitRequest], bytes]
 """(function, signature, request) -> the content of a file."""
 
-Content = Sequence[bytes | memoryview]
-"""Of a file, in pieces: large arrays are not copied to be written."""
+Content = Iterable[bytes | memoryview]
+"""Of a file, in pieces: large arrays are not copied to be written. May be gone through again."""
 
 
 @dataclass(frozen=True)
