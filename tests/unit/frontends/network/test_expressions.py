@@ -186,7 +186,7 @@ def test_a_printed_network_has_the_sizes_that_follow() -> None:
 
 def test_arrays_next_to_nodes_are_refused_as_they_are() -> None:
     net = Network()
-    x = net.input("x", 3)
+    x: Any = net.input("x", 3)
     for name, wrong in {
         "times requires .* as A, got array": lambda: np.ones((2, 3)) @ x,
         "times requires .* as B, got array": lambda: x @ np.ones((3, 2)),
