@@ -19,7 +19,7 @@ from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions, parse_precision
 from graphc.driver.prepare import prepare
 from graphc.driver.statistics import precompute
-from graphc.ir.core import OpDef, Operation
+from graphc.ir.core import Module, OpDef, Operation
 from graphc.ir.params import ParamsError, make_params
 from graphc.ir.types import MatrixType, TypeRuleError
 from graphc.model.editing import PROPERTIES as PROPERTIES
@@ -312,7 +312,13 @@ class GraphBuilder:
         return export_model(self.model, arguments.path(path, "export_onnx"), names, options)
 
     def __str__(self) -> str:
-        return str(self.model.module)
+        """The network as text (docs/ir.md), with sizes as far as they are told by now."""
+        module = self.model.module
+        return str(Module([with_sizes_so_far(self.model.graph)], module.dims))
+
+    def __repr__(self) -> str:
+        count = len(self.model.graph.block)
+        return f"<{type(self).__name__} of {count} node{'s' * (count != 1)}>"
 
     def _repr_svg_(self) -> str | None:
         """The picture that notebooks show, with sizes as far as they are told by now."""

@@ -67,6 +67,7 @@ def compile_training(
     threads: int | None = CompileOptions.threads,
     verify: bool = CompileOptions.verify,
     comm: Communicator | None = None,
+    split: str | Sequence[str] = (),
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -88,6 +89,8 @@ def compile_training(
     threads    as in `compile`; `step.threads` from then on
     comm          one of several members who train together, each calling a step of its own network
                with its part of every minibatch (docs/training.md); `batch` is then of a part
+    split         parameters, such as the matrix of an output layer, whose outputs members split:
+                  each updates its own, and `step.gather()` makes all whole (docs/members.md)
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -117,6 +120,7 @@ def compile_training(
             sequences=sequences != CompileOptions.sequences,
             criterion=criterion is not None,
             dropout=dropout != DEFAULT_DROPOUT,
+            split=bool(split),
         )
         objective = of_program.objective()
         return compile_program_step(
@@ -131,6 +135,7 @@ def compile_training(
         dropout=dropout,
         seed=seed,
         communicator=member,
+        split=arguments.texts(split, "split"),
     )
 
 
@@ -216,6 +221,7 @@ def train(
     progress: Progress | None = None,
     comm: Communicator | None = None,
     averaging: Averaging | None = None,
+    split: str | Sequence[str] = (),
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
     record of each epoch.
@@ -255,6 +261,8 @@ def train(
                   its own and the same data, of which it takes its share of every minibatch
     averaging     `BlockMomentum` or `ModelAveraging`: members train by themselves and average
                   parameters; by default they add the gradients of every minibatch
+    split         parameters, such as the matrix of an output layer, whose outputs members split:
+                  each has some of them for all samples (docs/members.md)
     """
     check_source("train", data)
     plan = TrainingPlan(
@@ -292,7 +300,8 @@ def train(
     )
     progress = Progress() if progress is None else progress
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
-    extras = Extras(validation, checkpoints, adaptation, checked_communicator(comm), averaging)
+    member, names = checked_communicator(comm), arguments.texts(split, "split")
+    extras = Extras(validation, checkpoints, adaptation, member, averaging, names)
     of_program = OfProgram(loss, output, labels, train, measure, as_inference)
     trainee = trainee_of(network, of_program, time=time)
     return run_training(trainee, data, plan, options, progress, extras)

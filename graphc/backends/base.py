@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -62,8 +62,8 @@ class EmitRequest:
 Emitter = Callable[[Function, Signature, EmitRequest], bytes]
 """(function, signature, request) -> the content of a file."""
 
-Content = Sequence[bytes | memoryview]
-"""Of a file, in pieces: large arrays are not copied to be written."""
+Content = Iterable[bytes | memoryview]
+"""Of a file, in pieces: large arrays are not copied to be written. May be gone through again."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,8 @@ class Backend:
     profile  for a backend that can take the time of each operation
     table_rows  for a backend that can read text tables
     pool     for a backend whose functions share threads
+    adds     its functions have sums over members made where they stand (`add_over`); others are cut
+             in two there
     missing  what its functions need to be run here and there is not, for people; "" if nothing
     """
 
@@ -218,6 +220,7 @@ class Backend:
     profile: Profiling | None = None
     table_rows: TableRows | None = None
     pool: PoolCode | None = None
+    adds: bool = False
     missing: Callable[[], str] = lambda: ""
 
     @property

@@ -18,12 +18,16 @@ from math import prod
 import numpy as np
 
 from graphc.backends.base import aligned_bytes
+from graphc.backends.native_sums import NativeSums
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction, Fixed, Prepared
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 from graphc.support.diagnostics import InternalError
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
+NO_SUM = 6
+"""The status of an entry whose sum over members was not made."""
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 
@@ -56,6 +60,7 @@ class NativeFunction(CompiledFunction):
             self._epoch = epoch
             self.run_minibatches = self._run_minibatches
         self.threads = 1
+        self._sums: NativeSums | None = None
         self._names = tuple(d.name for d in signature.dims)
         self._lasting = tuple(
             a.role in (*ROLES_OF_MODEL, "state", "kept") for a in signature.arguments
@@ -82,10 +87,22 @@ class NativeFunction(CompiledFunction):
             dims[i] = sizes[name]
         status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at, self._pool())
         if status:
-            raise InternalError(f"compiled code gave status {status}")
+            raise self._problem(status)
 
     def use_threads(self, threads: int) -> None:
         self.threads = threads
+
+    def add_over(self, communicator: Communicator) -> None:
+        """See `CompiledFunction`."""
+        self._sums = NativeSums(self.signature, communicator)
+        self.is_shared = True
+        self._threads = threading.local()
+
+    def _problem(self, status: int) -> BaseException:
+        """What a status other than 0 is raised as."""
+        if status == NO_SUM and self._sums is not None:
+            return self._sums.failure()
+        return InternalError(f"compiled code gave status {status}")
 
     def prepare(
         self,
@@ -132,6 +149,8 @@ class NativeFunction(CompiledFunction):
         for i, array in enumerate(arrays):
             if array is not None:
                 buffers[i] = _address(array)
+        if self._sums is not None:
+            buffers[len(buffers) - 1] = self._sums.address
         dims = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
         pool_at, kept = POINTER(0), (self._entry, tables, arrays)
         address = ctypes.cast(self._entry, POINTER).value  # type: ignore[arg-type]
@@ -143,7 +162,7 @@ class NativeFunction(CompiledFunction):
                 pool_at.value = pool()
             status = call(buffers_at, dims_at, arena_at, pool_at)
             if status:
-                raise InternalError(f"compiled code gave status {status}")
+                raise self._problem(status)
 
         return buffers, dims, run
 
@@ -178,7 +197,7 @@ class NativeFunction(CompiledFunction):
             done.ctypes.data,
         )
         if status:
-            raise InternalError(f"compiled code gave status {status}")
+            raise self._problem(status)
 
     def _pool(self) -> int:
         return self._pool_address(self.threads) if self.signature.is_split else 0
@@ -187,7 +206,7 @@ class NativeFunction(CompiledFunction):
         """Those of this thread."""
         tables: _Tables | None = getattr(self._threads, "tables", None)
         if tables is None:
-            tables = self._threads.tables = _Tables(self.signature)
+            tables = self._threads.tables = _Tables(self.signature, self._sums)
         return tables
 
 
@@ -211,9 +230,11 @@ class _Tables:
            the same arrays from call to call, inputs are not
     """
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, sums: NativeSums | None) -> None:
         count = len(signature.arguments) + len(signature.fresh_results)
-        self.buffers = (ctypes.c_uint64 * max(count, 1))()
+        self.buffers = (ctypes.c_uint64 * (count + 1))()
+        if sums is not None:
+            self.buffers[count] = sums.address
         self.held: list[np.ndarray | None] = [None] * len(signature.arguments)
         self.dims = (ctypes.c_int64 * max(len(signature.dims), 1))()
         self._arena = aligned_bytes(signature.arena_bytes, signature.dims)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphc.ir.codegen import Collective
 from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
 from graphc.ir.types import DType
@@ -36,7 +37,13 @@ def make_signature(module: Module, function: Function) -> Signature:
     dims = tuple(Dimension(d.name, d.bound, d.formula) for d in module.dims)
     is_split = any(schedule_of(op) is not None or has_one_beside(op) for op in walk(function))
     arena = function.arena or 0
-    return Signature(function.name, dims, arguments, results, arena, is_split=is_split)
+    sums = tuple(
+        Result(f"sum.{i}", *_element_and_shape(value))
+        for op in function.block
+        if isinstance(op.opdef.codegen, Collective)
+        for i, value in enumerate(op.results)
+    )
+    return Signature(function.name, dims, arguments, results, arena, is_split=is_split, sums=sums)
 
 
 def _in_panels(argument: Argument, panels: Panels | None) -> Argument:

@@ -40,6 +40,12 @@ class MembersRequest:
     comm_order: str = "any"
     comm_shards: int = 0
     comm_wire: str = "full"
+    comm_split: str = ""
+
+    @property
+    def split(self) -> list[str]:
+        """The parameters whose outputs are split."""
+        return [name for name in self.comm_split.split(",") if name]
 
 
 class MembersOption(RecordOption):
@@ -92,6 +98,14 @@ comm_wire_option = click.option(
     help="What gradients travel as: as they are, rounded to bf16, or as one bit a number, of which "
     "the rest is added to the next ones. For slow networks (docs/members.md).",
 )
+comm_split_option = click.option(
+    "--comm-split",
+    cls=MembersOption,
+    default="",
+    metavar="NAME,…",
+    help="Split the outputs of these parameters, such as the matrix of a large output layer, over "
+    "the members: each computes its own for all samples (docs/members.md).",
+)
 comm_patience_option = click.option(
     "--comm-patience",
     cls=MembersOption,
@@ -120,6 +134,8 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
             raise fail("bad-option", "--comm-shards is for members: give --comm too")
         if request.comm_wire != "full":
             raise fail("bad-option", "--comm-wire is for members: give --comm too")
+        if request.comm_split:
+            raise fail("bad-option", "--comm-split is for members: give --comm too")
         yield None
         return
     shown = release(terminal)

@@ -24,6 +24,7 @@ from graphc.cli.members import (
     comm_order_option,
     comm_patience_option,
     comm_shards_option,
+    comm_split_option,
     comm_wire_option,
     is_first,
     joined,
@@ -210,6 +211,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @comm_order_option
 @comm_shards_option
 @comm_wire_option
+@comm_split_option
 @comm_patience_option
 @no_cache_option
 @timing_options
@@ -260,7 +262,9 @@ def command(
         if control.validation is not None:
             other = replace(data, data=control.validation)
             validation = opened.read(terminal, other, options)
-        extras = Extras(validation, control.checkpoints(), control.adaptation(), member)
+        extras = Extras(
+            validation, control.checkpoints(), control.adaptation(), member, split=members.split
+        )
         epoch_samples = plan.epoch_size or samples_of(samples) or 0
         nodes = opened.trainee.outputs(plan.criterion)
         report = TrainingReport(

@@ -1,11 +1,15 @@
-"""A function for one of several members: cut where it adds up what all of them have.
+"""A function for one of several members, with a sum of what all of them have in its middle.
+
+Native code calls for the sum where it stands. Other functions are cut there, and so is native code
+that computes several shards of a minibatch, which are added before members are:
 
     func @main(%x, %W) -> (ce, W updates %W) {       func @main(%x, %W) -> (sum.0, sum.1)
       … %g, %ce …                               =>   func @main(%W, %sum.0, %sum.1)
       %g1, %ce1 = all_reduce %g, %ce                     -> (ce, W updates %W)
       … }
 
-Both halves are compiled by any backend, which knows nothing of members.
+Both halves are compiled by any backend, which then knows nothing of members. What each member has
+for itself, the state of its sequences, is a result of the first.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from graphc.backends import BACKENDS
 from graphc.backends.signature import make_signature
 from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
 from graphc.driver.options import CompileOptions
@@ -25,6 +30,7 @@ from graphc.ops.communication import ALL_REDUCE
 from graphc.ops.nodes.training import SHARD
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.share_gradients import is_own
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import Half, MemberFunction
@@ -45,8 +51,15 @@ def function_for_members(
     communicator: Communicator, lowered: Lowered, options: CompileOptions
 ) -> tuple[CompiledFunction, Signature]:
     """The same of tensor operations, of a network or a program."""
-    before, after = (_half(half, options) for half in cut(lowered.module, lowered.function))
-    signature = _of_shards(lowered.signature, shards_of(communicator) // communicator.size)
+    shards = shards_of(communicator) // communicator.size
+    if shards == 1 and BACKENDS[options.backend]().adds:
+        compiled, signature = _compiled(lowered.module, options, like=lowered.signature)
+        compiled.add_over(communicator)
+        return compiled, signature
+    before, after = (
+        Half(*_compiled(half, options)) for half in cut(lowered.module, lowered.function)
+    )
+    signature = _of_shards(lowered.signature, shards)
     return MemberFunction(signature, before, after, communicator, SHARD), signature
 
 
@@ -72,12 +85,21 @@ def cut(module: Module, function: Function) -> tuple[Module, Module]:
         raise InternalError(f"@{function.name} has {len(found)} all_reduce, one is required")
     (op,) = found
     names = [f"sum.{i}" for i in range(len(op.operands))]
-    before = _copied(function, {})
+    before, after = _copied(function, {}), _copied(function, {op: names})
     twin = next(o for o in before.block if o.opdef is ALL_REDUCE)
-    before.results = [ResultInfo(name) for name in names]
-    before.block.end.set_operands(twin.operands)
-    after = _copied(function, {op: names})
+    summed = [(ResultInfo(name), value) for name, value in zip(names, twin.operands, strict=True)]
+    _give(before, summed + [r for r in _given(before) if is_own(r[1])])
+    _give(after, [r for r in _given(after) if not is_own(r[1])])
     return _cleaned(module, before), _cleaned(module, after)
+
+
+def _given(function: Function) -> list[tuple[ResultInfo, Value]]:
+    return list(zip(function.results, function.returned, strict=True))
+
+
+def _give(function: Function, results: Sequence[tuple[ResultInfo, Value]]) -> None:
+    function.results = [info for info, _ in results]
+    function.block.end.set_operands([value for _, value in results])
 
 
 def _copied(function: Function, given: dict[Operation, list[str]]) -> Function:
@@ -118,12 +140,25 @@ def _empty_like(function: Function) -> Function:
     )
 
 
-def _half(module: Module, options: CompileOptions) -> Half:
+def _compiled(
+    module: Module, options: CompileOptions, *, like: Signature | None = None
+) -> tuple[CompiledFunction, Signature]:
+    """The function of a module of tensor operations; how its inputs are given is `like` this."""
     passes = all_passes((), options)
 
     def lowered() -> tuple[Function, Signature]:
         run_passes(module, passes, default_context(), options)
         (function,) = module.functions
-        return function, make_signature(module, function)
+        signature = make_signature(module, function)
+        if like is None:
+            return function, signature
+        made = replace(
+            signature,
+            sparse=like.sparse,
+            sequences=like.sequences,
+            labels=like.labels,
+            gives_numbers=like.gives_numbers,
+        )
+        return function, made
 
-    return Half(*compile_kept(module, passes, lowered, options))
+    return compile_kept(module, passes, lowered, options)

@@ -22,6 +22,7 @@ from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.nodes.layout import display_name
 from graphc.passes.analysis.costs import Cost, walk_costs
 from graphc.passes.loop_gradient import LABEL
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
 from graphc.support.source import Location, Span
@@ -173,6 +174,10 @@ class ProfiledFunction(CompiledFunction):
 
     def use_threads(self, threads: int) -> None:
         self._compiled.use_threads(threads)
+
+    def add_over(self, communicator: Communicator) -> None:
+        self._compiled.add_over(communicator)
+        self.is_shared = True
 
     def reset(self) -> None:
         """Forget the calls so far."""

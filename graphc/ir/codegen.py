@@ -179,7 +179,8 @@ class RowUpdate:
 
 @dataclass(frozen=True)
 class Collective:
-    """Waits for other members: a function is cut there before a backend gets it."""
+    """Sums over all members, who wait for each other. The results lie side by side in memory, in
+    the order of the operands: they are added in one go."""
 
 
 @dataclass(frozen=True)

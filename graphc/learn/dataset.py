@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from graphc.learn.deal import dealt
 from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
@@ -27,11 +28,15 @@ Columns = Array | SparseRows
 @dataclass(frozen=True)
 class Share:
     """What one of `size` members takes of every minibatch: each `size`-th unit, from `rank` on; or
-    for `shards` parts of each, as many units one behind the other."""
+    for `shards` parts of each, as many units one behind the other.
+
+    by_length  of sequences those that are about as long, see `deal.py`
+    """
 
     rank: int = 0
     size: int = 1
     shards: int = 1
+    by_length: bool = False
 
     @property
     def first_shard(self) -> int:
@@ -78,7 +83,8 @@ class Dataset(Protocol):
         ...
 
     def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
-        """What computes a member's share of the units of these numbers."""
+        """What computes a member's share of the units of these numbers: as many calls for each of
+        the members, where it has nothing without samples."""
         ...
 
     def in_order(self) -> Array:
@@ -132,16 +138,16 @@ class Sequences:
         return max(1, round(size * self.samples / max(1, stretches)))
 
     def calls(self, chosen: Array, share: Share = WHOLE) -> Iterator[Call]:
-        if 0 < len(chosen) < share.size:  # seen by all members, so that none waits for others
-            message = f"{share.size} members require a sequence each, got {len(chosen)}"
-            raise fail("input", f"{message} in a minibatch")
-        chosen = share.of(chosen)
-        longest = int(self.lengths[chosen].max(initial=0))
+        longest = int(self.lengths[chosen].max(initial=0))  # of all members, who wait for it
+        if share.by_length and not self.truncate:
+            mine = chosen[dealt(self.lengths[chosen], share.size)[share.rank]]
+        else:
+            mine = share.of(chosen)
         stretch = self.truncate or max(longest, 1)
         for start in range(0, longest, stretch):
             part = slice(start, start + stretch)
-            inputs = {n: [items[i][part] for i in chosen] for n, items in self.lists.items()}
-            steps = int(np.clip(self.lengths[chosen] - start, 0, stretch).sum())
+            inputs = {n: [items[i][part] for i in mine] for n, items in self.lists.items()}
+            steps = int(np.clip(self.lengths[mine] - start, 0, stretch).sum())
             yield Call(inputs, steps, bool(self.truncate), start == 0)
 
     def call_count(self, chosen: Array) -> int:

@@ -1,5 +1,8 @@
 """What an epoch in native code needs besides the step: how long a call may take, which samples.
 
+Members go through it together: each through its own samples, and so many minibatches in a call as
+all of them take.
+
 `TrainingStep.run_epoch` and `gc.train` go through a data set in parts. Where one native call can
 run many minibatches (dense samples, a learner that does not follow the losses), a part is as many
 as take about `CALL_SECONDS`, so that Ctrl-C, progress and requests to stop are seen in between;
@@ -13,6 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphc.learn.dataset import WHOLE, Share
+from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.sums import gather_rows
 from graphc.support.diagnostics import GraphcError, fail
 
 Array = np.ndarray
@@ -38,10 +44,51 @@ class Pace:
     size: int
     minibatches: int = 1
 
-    def note(self, minibatches: int, seconds: float) -> None:
-        """So many took so long."""
+    def note(
+        self, minibatches: int, seconds: float, communicator: Communicator | None = None
+    ) -> None:
+        """So many took so long; of members what they took on average."""
+        if communicator is not None and communicator.size > 1:
+            total = np.array([seconds])
+            communicator.all_reduce(total)
+            seconds = float(total[0]) / communicator.size
         fitting = int(minibatches * CALL_SECONDS / max(seconds, 1e-9))
         self.minibatches = max(1, min(fitting, GROWTH * self.minibatches))
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """Units that native calls go through, `size` in each minibatch, the last of which may have
+    fewer; it has `samples` of all members together.
+
+    taken  units of the order that was given that are in these minibatches
+    """
+
+    order: Array
+    size: int
+    samples: int
+    taken: int
+
+    def samples_of(self, units: int) -> int:
+        """Of all members, in a minibatch with so many units here."""
+        return self.samples if units == self.size else units
+
+
+def stride_of(order: Array, size: int, share: Share, communicator: Communicator | None) -> Stride:
+    """What this member computes of the minibatches of `size` units of an order: all of it, or its
+    share of those minibatches in which each member has as many units as in the first."""
+    if communicator is None or communicator.size == 1:
+        return Stride(order, size, size, len(order))
+    if share == WHOLE:  # members with data of their own
+        given = np.array([[len(order), size]])
+        own = slice(communicator.rank, communicator.rank + 1)
+        sizes = gather_rows(communicator, given, own, communicator.size)
+        count = int((sizes[:, 0] // sizes[:, 1]).min())
+        return Stride(order[: count * size], size, int(sizes[:, 1].sum()), count * size)
+    places = share.of(np.arange(size))
+    count = len(order) // size if size >= communicator.size else 0
+    mine = order[: count * size].reshape(count, size)[:, places]
+    return Stride(mine.reshape(-1), len(places), size, count * size)
 
 
 def read_order(order: object, units: int) -> Array:

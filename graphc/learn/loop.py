@@ -202,14 +202,18 @@ class Run:
                 self._require_number(trained.part, dataset, tally)
                 self.progress.part(trained.part)
                 self.progress.minibatch(tally.samples, total)
+                if tally.calls and self.training.step.communicator is not None:
+                    continue  # inside of sequences whose state each member has for itself
                 if self._is_asked_to_stop():
                     self.is_stopped = True
                     break
-                if self._is_due() and tally.samples != total:
+                if self._is_due_for_all() and tally.samples != total:
                     self.standing = tally.added_to(self.standing, time.perf_counter() - began)
+                    self.training.step.gather()
                     self.write()
             if self.training.step.blocks is not None:
                 self.training.step.blocks.end()
+            self.training.step.gather()
         finally:
             self.standing = tally.added_to(self.standing, time.perf_counter() - began)
         if tally.samples == 0:
@@ -345,6 +349,13 @@ class Run:
             return False
         return time.monotonic() - self.written >= 60 * checkpoints.minutes
 
+    def _is_due_for_all(self) -> bool:
+        """The same of the first member, where all have to give their parts of a layer."""
+        communicator = self.training.step.communicator
+        if not self.training.step.is_split:
+            return self._is_due()
+        return any_of(communicator, is_first(communicator) and self._is_due())
+
     def write(self) -> None:
         """Write a checkpoint of where the training stands, if there are to be any; of members the
         first one does."""
@@ -387,6 +398,11 @@ class Run:
         if found.memory:
             remember(training.plan.learner, found.memory)
         if found.carried:
+            if step.communicator is not None:
+                message = (
+                    "members go on between minibatches, the checkpoint is of truncated sequences"
+                )
+                raise fail("not-supported", f"{message} inside of one")
             step.state = found.carried
         self.standing, self.records, self.start = found.standing, list(found.records), found.start
         self.criteria = [record.criterion for record in found.records if not record.undone]

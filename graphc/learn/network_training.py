@@ -97,7 +97,11 @@ class NetworkTrainee:
         return fitted, DEFAULT_SIDE_BY_SIDE
 
     def step(
-        self, plan: TrainingPlan, options: CompileOptions, communicator: Communicator | None
+        self,
+        plan: TrainingPlan,
+        options: CompileOptions,
+        communicator: Communicator | None,
+        split: Sequence[str] = (),
     ) -> TrainingStep:
         return compile_training_step(
             self._model,
@@ -106,6 +110,7 @@ class NetworkTrainee:
             criterion=plan.criterion,
             seed=plan.seed,
             communicator=communicator,
+            split=split,
         )
 
     def evaluator(

@@ -109,13 +109,7 @@ def compile_step(
         wider = held.with_bounds(bounds)
         if communicator is None or not is_cut:
             return compile_program(wider, passes, options)
-        lowered = lower_program(wider, options, passes)
-        updated = [result.updates for result in lowered.signature.results]
-        for name in held.values:
-            if name in updated and name not in trained.parameters:
-                message = f"members cannot share a program's statistics of a minibatch: `{name}`"
-                raise fail("not-supported", message)
-        return function_for_members(communicator, lowered, options)
+        return function_for_members(communicator, lower_program(wider, options, passes), options)
 
     executable = Executable(
         *compiled({}), held.values, recompile=compiled, threads=thread_count(options.threads)
@@ -149,7 +143,7 @@ def step_passes(
         LOSS, trained.parameters, update, options.recompute, options.contraction
     )
     if not trained.as_inference:
-        made = [ExpandTraining(seed), *made]
+        made = [ExpandTraining(seed, members, str(sample_dim(trained.program))), *made]
     return made if only_tensors else all_passes(made, options)
 
 

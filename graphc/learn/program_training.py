@@ -92,8 +92,14 @@ class ProgramTrainee:
         return replace(options, batch=batch), default
 
     def step(
-        self, plan: TrainingPlan, options: CompileOptions, communicator: Communicator | None
+        self,
+        plan: TrainingPlan,
+        options: CompileOptions,
+        communicator: Communicator | None,
+        split: Sequence[str] = (),
     ) -> TrainingStep:
+        if split:
+            raise fail("not-supported", "members split layers of networks, got a program")
         made = compile_step(
             self._trained,
             plan.learner,

@@ -17,11 +17,12 @@ from graphc.driver.compile import bind, bounds_for, compile_model, node_names
 from graphc.driver.members import compile_for_members, for_shard
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
+from graphc.driver.stages import compile_split
 from graphc.ir.types import DType, TensorType
 from graphc.learn.agreement import share_of
 from graphc.learn.averaging import Blocks
 from graphc.learn.dataset import WHOLE, Call, Dataset, Samples, Share, check_data, read_dataset
-from graphc.learn.epoch import Pace, Part, number_tables, read_order
+from graphc.learn.epoch import Pace, Part, Stride, number_tables, read_order, stride_of
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import (
     Learner,
@@ -32,6 +33,7 @@ from graphc.learn.learner import (
     require_learner,
 )
 from graphc.learn.numbers import Number
+from graphc.learn.sharing import may_deal, split_names
 from graphc.learn.shuffle import minibatches
 from graphc.learn.update import update_pass
 from graphc.model.model import Model
@@ -47,9 +49,13 @@ from graphc.ops.nodes.training import (
     STEP,
 )
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    shards_of,
+)
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
+from graphc.runtime.stages import gather_parts
 from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
@@ -72,6 +78,7 @@ class TrainingStep:
     A step on sequences takes what an `Executable` of sequences takes; a sample is a step of one.
 
     fixed_samples  of every call, where its inputs do not decide them; 0: they do
+    by_length     of sequences a member may have those about as long
     steps         calls so far. With the seed it decides what Dropout sets to zero: set it to go on
                   where another step has stopped
     dropout_rate  share of elements that Dropout nodes set to zero, in [0, 1)
@@ -86,11 +93,14 @@ class TrainingStep:
         dropout_rate: float = 0.0,
         communicator: Communicator | None = None,
         fixed_samples: int = 0,
+        by_length: bool = False,
     ) -> None:
         self._executable = executable
         self._fixed_samples = fixed_samples
+        self._by_length = by_length
         self._communicator = communicator
         self._blocks: Blocks | None = None
+        self._split: tuple[Mapping[str, int], Callable[[], Mapping[str, np.ndarray]]] | None = None
         self._set_learner(learner)
         self._hyperparameters_taken = {
             a.name for a in executable.signature.with_role("hyperparameter")
@@ -222,8 +232,9 @@ class TrainingStep:
                 self._executable.forget_data()
                 self._went_through = ref(dataset)
             arrays = {n: a for n, a in dataset.arrays.items() if isinstance(a, np.ndarray)}
-            yield from self._native_parts(arrays, order, size)
-            return
+            stride = stride_of(order, size, share, self._communicator)
+            yield from self._native_parts(arrays, stride)
+            order = order[stride.taken :]
         for chosen in minibatches(len(order), size):
             for call in dataset.calls(order[chosen], share):
                 if call.first:
@@ -251,29 +262,36 @@ class TrainingStep:
         values = zip(names, sums[1:], strict=True)
         return Part(samples, {name: np.array([value]) for name, value in values})
 
-    def _native_parts(
-        self, arrays: Mapping[str, np.ndarray], order: np.ndarray, size: int
-    ) -> Iterator[Part]:
+    def _native_parts(self, arrays: Mapping[str, np.ndarray], stride: Stride) -> Iterator[Part]:
+        order, size = stride.order, stride.size
         if self._pace.size != size:
             self._pace = Pace(size)
         start = 0
         while start < len(order):
             chosen = order[start : start + size * self._pace.minibatches]
             began = time.perf_counter()
-            values = self._run_minibatches(arrays, chosen, size)
-            count = -(-len(chosen) // size)
-            self._pace.note(count, time.perf_counter() - began)
+            count, last = -(-len(chosen) // size), (len(chosen) - 1) % size + 1
+            samples = stride.samples, stride.samples_of(last)
+            values = self._run_minibatches(arrays, chosen, size, samples)
+            self._pace.note(count, time.perf_counter() - began, self._communicator)
             start += len(chosen)
-            yield Part(len(chosen), values)
+            yield Part((count - 1) * samples[0] + samples[1], values)
 
     def _run_minibatches(
-        self, arrays: Mapping[str, np.ndarray], chosen: np.ndarray, size: int
+        self,
+        arrays: Mapping[str, np.ndarray],
+        chosen: np.ndarray,
+        size: int,
+        samples: tuple[int, int],
     ) -> dict[str, np.ndarray]:
-        """One native call; however it is left, `steps` counts the minibatches that are through."""
+        """One native call; however it is left, `steps` counts the minibatches that are through.
+
+        samples  of a minibatch, and of the last, of all members together
+        """
         count = -(-len(chosen) // size)
-        last = len(chosen) - (count - 1) * size
         calls = range(self._steps, self._steps + count)
-        whole, end = self._all_numbers(size, calls), self._numbers(last, calls[-1])
+        whole = self._all_numbers(samples[0], calls)
+        end = self._numbers(samples[1], calls[-1])
         numbers = number_tables(whole, end, count)
         if STEP in numbers:
             numbers[STEP] = np.array(calls)
@@ -350,6 +368,11 @@ class TrainingStep:
         return self._communicator if self._blocks is None else self._blocks.communicator
 
     @property
+    def share(self) -> Share:
+        """What this member takes of every minibatch."""
+        return replace(share_of(self.communicator), by_length=self._by_length)
+
+    @property
     def blocks(self) -> Blocks | None:
         """How members that train by themselves average their parameters; None where they add
         gradients."""
@@ -358,6 +381,19 @@ class TrainingStep:
     @blocks.setter
     def blocks(self, blocks: Blocks) -> None:
         self._blocks = blocks
+
+    def gather(self) -> None:
+        """Where members have split a layer: put all of their parts into the parameters, and into
+        what the learner keeps of them, on every member. All of them have to call it."""
+        if self._split is None or self._communicator is None:
+            return
+        rows, values = self._split
+        gather_parts(self._communicator, {**values(), **self.learner_state}, rows)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether members have split a layer, so that each is the only one to know its part."""
+        return self._split is not None
 
     @property
     def signature(self) -> Signature:
@@ -471,11 +507,13 @@ def compile_training_step(
     dropout: float = 0.0,
     seed: int = 0,
     communicator: Communicator | None = None,
+    split: Sequence[str] = (),
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node.
 
     dropout       share of elements that Dropout nodes set to zero; `seed` decides which
     communicator  this member of those who train together
+    split         parameters whose outputs are split over the members
     """
     checked_dropout(dropout)
     infer(model)
@@ -487,9 +525,13 @@ def compile_training_step(
         model.forget_exact(trainable_parameters(model, outputs[0]))
     members = 1 if communicator is None else communicator.size
     compile_by = compile_model
+    names = split_names(model, split, trainable_parameters(model, outputs[0]), communicator)
+    rows: dict[str, int] = {}
     shards = 1 if communicator is None else shards_of(communicator)
     if communicator is not None and shards > 1:
         compile_by = partial(compile_for_members, communicator)
+        if names:
+            compile_by = partial(compile_split, communicator, names, rows)
 
     def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:
         shard = for_shard(options, shards // members)
@@ -498,7 +540,14 @@ def compile_training_step(
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)
     nominal = (bounds.time * bounds.sequences or options.batch) * members
-    return TrainingStep(executable, learner, nominal, outputs[0], dropout, communicator)
+    trained = trainable_parameters(model, outputs[0])
+    by_length = communicator is not None and may_deal(executable.signature, communicator, trained)
+    step = TrainingStep(
+        *(executable, learner, nominal, outputs[0], dropout, communicator), by_length=by_length
+    )
+    if rows:
+        step._split = rows, lambda: model.values
+    return step
 
 
 def training_outputs(model: Model, criterion: str | None = None) -> list[str]:
@@ -542,6 +591,7 @@ __all__: Sequence[str] = (
     "checked_dropout",
     "checked_seed",
     "compile_training_step",
+    "split_names",
     "trainable_parameters",
     "training_outputs",
     "training_passes",

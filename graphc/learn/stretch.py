@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.learn.agreement import share_of
 from graphc.learn.dataset import Minibatch, Sequences
 from graphc.learn.epoch import Part
 from graphc.learn.shuffle import minibatches
@@ -40,7 +39,7 @@ def train_stretch(
 ) -> Iterator[Trained]:
     """Updates over the units of a stretch, `size` in each, of which a member takes its share; the
     first minibatch without its first `calls`, from which `step.state` goes on."""
-    dataset, order, share = stretch.dataset, stretch.order, share_of(step.communicator)
+    dataset, order, share = stretch.dataset, stretch.order, step.share
     if not isinstance(dataset, Sequences):
         for part in step.parts(dataset, order, size, share):
             yield Trained(part, part.samples, 0)

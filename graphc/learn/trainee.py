@@ -73,9 +73,13 @@ class Trainee(Protocol):
         ...
 
     def step(
-        self, plan: TrainingPlan, options: CompileOptions, communicator: Communicator | None
+        self,
+        plan: TrainingPlan,
+        options: CompileOptions,
+        communicator: Communicator | None,
+        split: Sequence[str] = (),
     ) -> TrainingStep:
-        """The compiled training step."""
+        """The compiled training step; `split` are parameters whose outputs members split."""
         ...
 
     def evaluator(

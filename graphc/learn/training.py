@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from graphc.driver.members import for_shard
 from graphc.driver.options import CompileOptions
@@ -23,7 +23,12 @@ from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
-from graphc.runtime.communicators.communicator import Communicator, shards_of, wire_of
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    has_own_shards,
+    shards_of,
+    wire_of,
+)
 from graphc.support.arguments import instance
 from graphc.support.diagnostics import fail
 
@@ -39,6 +44,7 @@ class Extras:
     adaptation   what keeps the network near another one
     communicator one of several members who train together
     averaging    how they do where each trains by itself; None: they add gradients
+    split        parameters whose outputs they split
     """
 
     validation: Data | None = None
@@ -46,6 +52,7 @@ class Extras:
     adaptation: Adaptation | None = None
     communicator: Communicator | None = None
     averaging: Averaging | None = None
+    split: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.validation is not None:
@@ -54,12 +61,16 @@ class Extras:
             instance(self.checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
         if self.adaptation is not None:
             instance(self.adaptation, Adaptation, "adaptation", "a gc.Adaptation")
+        if self.split and self.communicator is None:
+            raise fail("bad-option", "split is for members who train together: give comm=")
         if self.averaging is not None:
             checked_averaging(self.averaging)
             if self.communicator is None:
                 raise fail("bad-option", "averaging is for members who train together: give comm=")
             if shards_of(self.communicator) != self.communicator.size:
                 raise fail("bad-option", "averaging is of members' own steps, which have no shards")
+            if self.split:
+                raise fail("bad-option", "members that average have whole layers: leave out split")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +134,6 @@ def prepared(
     data, unless a checkpoint has them."""
     if extras.checkpoints is not None:
         require_memory(plan.learner)
-    if plan.truncate and share_of(extras.communicator).size > 1:
-        message = "each would cut its own sequences into another number of updates"
-        raise fail("not-supported", f"members cannot share truncated sequences, {message}")
     names = trainee.outputs(plan.criterion)
     for node in plan.control.nodes:
         require_measured(node, names)
@@ -171,8 +179,10 @@ def _step(
     """The step of one member, or of all."""
     communicator, averaging = extras.communicator, extras.averaging
     shard = for_shard(options, share_of(communicator).size)
+    if communicator is not None and not plan.truncate and not has_own_shards(communicator):
+        shard = replace(shard, sequences=options.sequences)  # one may have all short ones
     if averaging is None or communicator is None:
-        return trainee.step(plan, shard, communicator)
+        return trainee.step(plan, shard, communicator, extras.split)
     if follows_losses(plan.learner):
         name = type(plan.learner).__name__
         raise fail("not-supported", f"{name} follows losses, of which members that average see own")
@@ -223,6 +233,7 @@ def _said(
         "adaptation": str(extras.adaptation),
         "validation": str(extras.validation is not None),
         **({} if extras.averaging is None else {"averaging": str(extras.averaging)}),
+        **({} if not extras.split else {"split": ", ".join(extras.split)}),
         "backend": options.backend,
         "precision": options.precision.value,
         "contraction": options.contraction,

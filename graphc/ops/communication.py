@@ -1,20 +1,27 @@
-"""What the members of a training share: sums of arrays over all of them.
+"""What the members of a training share: sums of arrays over all of them, and each other's samples.
 
-Each member calls its own copy of a function with data of its own. Where the sum stands, all wait
-for each other; after it they have the same numbers. No backend computes it: a function is cut there
-in two, between which a communicator adds (`graphc/driver/members.py`).
+Each member calls its own copy of a function with data of its own. Where such an operation stands,
+all wait for each other. No backend computes it: a function is cut there, and between its parts a
+communicator adds and hands over (`graphc/driver/members.py`, `graphc/driver/stages.py`).
+
+    all_reduce       Σ x, the same for all
+    all_fold         Σ x, or the largest or smallest x, of arrays with all members' samples
+    all_gather       the samples of all members, those of the first one first
+    reduce_scatter   Σ x of arrays with all members' samples, of which each takes its own
+    own_samples      a member's samples out of an array with those of all
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from graphc.ir.codegen import Collective
-from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
+from graphc.ir.core import Array, InferRule, IRBuilder, NotDifferentiable, OpDef, Value
 from graphc.ir.params import Params
-from graphc.ir.types import Type, TypeRuleError
-from graphc.ops.rules import FLOATS, require_dtype, tensor
+from graphc.ir.types import Symbol, TensorType, Type, TypeRuleError
+from graphc.ops.rules import FLOATS, NUMBERS, require_dtype, tensor
 from graphc.support.diagnostics import InternalError
 
 
@@ -67,4 +74,166 @@ ALL_REDUCE = OpDef(
     equation="y = Σ_member x",
 )
 
-OPS = (ALL_REDUCE,)
+
+# --- samples of all members ----------------------------------------------------------------------
+
+Fold = Literal["add", "maximum", "minimum"]
+
+
+@dataclass(frozen=True)
+class AllFoldParams(Params):
+    members: int
+    by: Fold = "add"
+
+
+@dataclass(frozen=True)
+class AllGatherParams(Params):
+    """`total`: how many samples all members have; `start`, `stop`: the columns that this member
+    takes of all, with `stop` 0 every one."""
+
+    members: int
+    total: int | Symbol
+    start: int = 0
+    stop: int = 0
+
+
+@dataclass(frozen=True)
+class OwnParams(Params):
+    """`own`: how many samples this member has."""
+
+    members: int
+    own: int | Symbol
+
+
+def all_fold(b: IRBuilder, x: Value, members: int, by: Fold = "add") -> Value:
+    """What all members' arrays, of the same samples, are together."""
+    return b.emit_one(ALL_FOLD, x, params=AllFoldParams(members, by))
+
+
+def all_gather(
+    b: IRBuilder, x: Value, members: int, total: Symbol, columns: tuple[int, int] = (0, 0)
+) -> Value:
+    """The rows of all members, or of them some columns."""
+    return b.emit_one(ALL_GATHER, x, params=AllGatherParams(members, total, *columns))
+
+
+def reduce_scatter(b: IRBuilder, x: Value, members: int, own: Symbol) -> Value:
+    """This member's rows of the sum over all members."""
+    return b.emit_one(REDUCE_SCATTER, x, params=OwnParams(members, own))
+
+
+def own_samples(b: IRBuilder, x: Value, members: int, own: Symbol) -> Value:
+    """This member's rows."""
+    return b.emit_one(OWN_SAMPLES, x, params=OwnParams(members, own))
+
+
+def _rows(type: Type, members: int) -> TensorType:
+    """A tensor whose first axis, and no other, counts samples."""
+    found = tensor(type)
+    if members < 1:
+        raise TypeRuleError(f"requires 1 member or more, got {members}", slug="bad-value")
+    if not found.rank or any(isinstance(d, Symbol) for d in found.dims[1:]):
+        raise TypeRuleError(f"requires samples along the first axis, and no other, got {found}")
+    return found
+
+
+def _infer_all_fold(types: Sequence[Type], params: AllFoldParams) -> Sequence[Type]:
+    type = tensor(types[0])
+    require_dtype(type, NUMBERS)
+    if params.members < 1:
+        raise TypeRuleError(f"requires 1 member or more, got {params.members}", slug="bad-value")
+    return [type]
+
+
+def _infer_all_gather(types: Sequence[Type], params: AllGatherParams) -> Sequence[Type]:
+    type = _rows(types[0], params.members)
+    if not params.stop:
+        return [type.with_dims((params.total, *type.dims[1:]))]
+    columns = type.dims[1] if type.rank == 2 else 0
+    if not isinstance(columns, int) or not 0 <= params.start < params.stop <= columns:
+        raise TypeRuleError(
+            f"requires 0 <= start < stop <= the columns of a matrix, got {params.start}:"
+            f"{params.stop} of {type}",
+            slug="bad-value",
+        )
+    return [type.with_dims((params.total, params.stop - params.start))]
+
+
+def _infer_own(floats: bool) -> InferRule:
+    def infer(types: Sequence[Type], params: OwnParams) -> Sequence[Type]:
+        type = _rows(types[0], params.members)
+        if floats:
+            require_dtype(type, FLOATS)
+        if isinstance(params.own, int) and params.own < 0:
+            raise TypeRuleError(f"requires own of 0 or more, got {params.own}", slug="bad-value")
+        return [type.with_dims((params.own, *type.dims[1:]))]
+
+    return infer
+
+
+def _require_alone(members: int) -> None:
+    if members != 1:
+        raise InternalError(f"one of {members} members has not what the others have")
+
+
+def _fold_reference(params: AllFoldParams, x: Array) -> Array:
+    _require_alone(params.members)
+    return x
+
+
+def _gather_reference(params: AllGatherParams, x: Array) -> Array:
+    _require_alone(params.members)
+    return x[:, params.start : params.stop] if params.stop else x
+
+
+def _own_reference(params: OwnParams, x: Array) -> Array:
+    _require_alone(params.members)
+    return x
+
+
+ALL_FOLD = OpDef(
+    name="all_fold",
+    summary="sums, or extremes, over all members, which have the same samples",
+    operands=("x",),
+    params=AllFoldParams,
+    infer=_infer_all_fold,
+    reference=_fold_reference,
+    codegen=Collective(),
+    vjp=NotDifferentiable.NONE,
+    equation="y = Σ_member x",
+)
+ALL_GATHER = OpDef(
+    name="all_gather",
+    summary="the samples of all members, one member's behind another's; or some columns of them",
+    operands=("x",),
+    params=AllGatherParams,
+    infer=_infer_all_gather,
+    reference=_gather_reference,
+    codegen=Collective(),
+    vjp=NotDifferentiable.NONE,
+    equation="y = [x of member 0; x of member 1; …]",
+)
+REDUCE_SCATTER = OpDef(
+    name="reduce_scatter",
+    summary="a member's own samples of the sum over all members, which have the same samples",
+    operands=("x",),
+    params=OwnParams,
+    infer=_infer_own(floats=True),
+    reference=_own_reference,
+    codegen=Collective(),
+    vjp=NotDifferentiable.NONE,
+    equation="y = (Σ_member x)[own]",
+)
+OWN_SAMPLES = OpDef(
+    name="own_samples",
+    summary="a member's own samples out of those of all members",
+    operands=("x",),
+    params=OwnParams,
+    infer=_infer_own(floats=False),
+    reference=_own_reference,
+    codegen=Collective(),
+    vjp=NotDifferentiable.NONE,
+    equation="y = x[own]",
+)
+
+OPS = (ALL_REDUCE, ALL_FOLD, ALL_GATHER, REDUCE_SCATTER, OWN_SAMPLES)

@@ -46,29 +46,47 @@ class PatchesParams(Params):
 
 @dataclass(frozen=True)
 class OverlapAddParams(Params):
-    """`extents`: those of the walked axes in the result, from axis `axis` on."""
+    """`extents`: those of the walked axes in the result, from axis `axis` on.
+
+    behind  as in `PatchesParams`, where calls without any window are to be refused
+    """
 
     axis: int
     extents: tuple[int | Symbol, ...]
     strides: tuple[int, ...]
+    behind: tuple[int | Symbol, ...] = ()
 
 
 def patches(
     b: IRBuilder, x: Value, axis: int, sizes: Sequence[int], strides: Sequence[int]
 ) -> Value:
     """Every window of `sizes`, `strides` apart, over the axes from `axis` on."""
-    extents = x.tensor.dims[axis : axis + len(sizes)]
-    rest = map(size_difference, extents, sizes)
-    behind = tuple(0 if isinstance(n, int) or is_never_negative(n) else n for n in rest)
-    params = PatchesParams(axis, tuple(sizes), tuple(strides), behind if any(behind) else ())
+    behind = _behind(x.tensor.dims[axis : axis + len(sizes)], sizes)
+    params = PatchesParams(axis, tuple(sizes), tuple(strides), behind)
     return b.emit_one(PATCHES, x, params=params)
 
 
+def _behind(extents: Sequence[Dim], sizes: Sequence[int]) -> tuple[Dim, ...]:
+    """What is behind the first window, where a call might have less than that."""
+    rest = map(size_difference, extents, sizes)
+    behind = tuple(0 if isinstance(n, int) or is_never_negative(n) else n for n in rest)
+    return behind if any(behind) else ()
+
+
 def overlap_add(
-    b: IRBuilder, y: Value, axis: int, extents: Sequence[Dim], strides: Sequence[int]
+    b: IRBuilder,
+    y: Value,
+    axis: int,
+    extents: Sequence[Dim],
+    strides: Sequence[int],
+    *,
+    refuses_none: bool = False,
 ) -> Value:
-    """Windows put back where they came from, and added."""
-    params = OverlapAddParams(axis, tuple(extents), tuple(strides))
+    """Windows put back where they came from, and added; `refuses_none`: a call without any window
+    is an error."""
+    sizes = (fixed_size(d) for d in y.tensor.dims[axis + len(extents) :][: len(extents)])
+    behind = _behind(extents, tuple(sizes)) if refuses_none else ()
+    params = OverlapAddParams(axis, tuple(extents), tuple(strides), behind)
     dtype = y.tensor.dtype
     if dtype is dtype.computed:
         return b.emit_one(OVERLAP_ADD, y, params=params)
@@ -93,9 +111,7 @@ def _infer_patches(types: Sequence[Type], params: PatchesParams) -> Sequence[Typ
     _require_walk(params.axis, count, len(params.strides), type.rank, params.strides)
     extents = type.dims[params.axis : params.axis + count]
     places: list[Dim] = []
-    behind = params.behind or (0,) * count
-    if len(behind) != count:
-        raise TypeRuleError(f"requires `behind` of none or all of {count} axes, got {len(behind)}")
+    behind = _all_behind(params.behind, count)
     for extent, size, stride, left in zip(
         extents, params.sizes, params.strides, behind, strict=True
     ):
@@ -112,6 +128,12 @@ def _infer_patches(types: Sequence[Type], params: PatchesParams) -> Sequence[Typ
         places.append(open_positions(extent, size, stride))
     before, after = type.dims[: params.axis], type.dims[params.axis + count :]
     return [type.with_dims((*before, *places, *params.sizes, *after))]
+
+
+def _all_behind(behind: Sequence[Dim], count: int) -> Sequence[Dim]:
+    if len(behind or (0,) * count) != count:
+        raise TypeRuleError(f"requires `behind` of none or all of {count} axes, got {len(behind)}")
+    return behind or (0,) * count
 
 
 def _require_walk(axis: int, count: int, strides: int, rank: int, steps: Sequence[int]) -> None:
@@ -132,13 +154,19 @@ def _infer_overlap_add(types: Sequence[Type], params: OverlapAddParams) -> Seque
     first = params.axis
     places = type.dims[first : first + count]
     sizes = type.dims[first + count : first + 2 * count]
-    for place, size, extent, stride in zip(
-        places, sizes, params.extents, params.strides, strict=True
+    behind = _all_behind(params.behind, count)
+    for place, size, extent, stride, left in zip(
+        places, sizes, params.extents, params.strides, behind, strict=True
     ):
         if not isinstance(size, int) or size < 1 or place != open_positions(extent, size, stride):
             raise TypeRuleError(
                 f"requires the windows of extents {list(params.extents)}, got {type}",
                 slug="shape-mismatch",
+            )
+        if left != 0 and left != size_difference(extent, size):
+            raise TypeRuleError(
+                f"requires `behind` of 0 or of what is left of {size_text(extent)} without "
+                f"{size}, got {size_text(left)}"
             )
     before, after = type.dims[:first], type.dims[first + 2 * count :]
     return [type.with_dims((*before, *params.extents, *after))]

@@ -8,7 +8,6 @@ has the wider one that initial values and shuffles take.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,13 +15,14 @@ import numpy as np
 
 from graphc.ir.codegen import Elementwise
 from graphc.ir.core import Array, IRBuilder, NotDifferentiable, OpDef, Value
+from graphc.ir.dims import size_product
 from graphc.ir.params import NoParams, Params
 from graphc.ir.scalar import scalar_op
-from graphc.ir.types import Dim, DType, TensorType, Type, fixed_size
+from graphc.ir.types import Dim, DType, TensorType, Type
 from graphc.ops.constant import constant, iota
 from graphc.ops.elementwise import GREATER_EQUAL, add, cast, compare, mul
 from graphc.ops.movement import reshape
-from graphc.ops.reduction import broadcast, row_major
+from graphc.ops.reduction import broadcast, row_major, size_in
 from graphc.ops.rules import same_types, tensor
 from graphc.support.randomness import Purpose, random_words
 
@@ -76,11 +76,16 @@ def random_uniform(b: IRBuilder, counter: Value, key: Value) -> Value:
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` parts of a minibatch, which has every so many-th place along axis 0 of it,
-    from `number` on: i64, one element of any rank."""
+    """One of `count` parts of a minibatch, which has every so many-th place along an axis of it,
+    from `number` on: i64, one element of any rank.
+
+    whole  the places along that axis in the minibatch, as `number`; None for axis 0
+    """
 
     number: Value
     count: int
+    axis: int = 0
+    whole: Value | None = None
 
 
 def uniform(
@@ -113,11 +118,14 @@ def _places(b: IRBuilder, type: TensorType, shard: Shard | None) -> Value:
     """The row-major index of each element, in the tensor that it is a shard of."""
     if shard is None:
         return row_major(b, type, range(type.rank))
-    row = row_major(b, type, range(1, type.rank))
+    axis, behind = shard.axis, type.dims[shard.axis + 1 :]
     count = constant(b, shard.count, type)
-    whole = add(b, mul(b, iota(b, 0, type), count), _spread(b, shard.number, type))
-    size = constant(b, math.prod(fixed_size(d) for d in type.dims[1:]), type)
-    return add(b, mul(b, whole, size), row)
+    place = add(b, mul(b, iota(b, axis, type), count), _spread(b, shard.number, type))
+    if shard.whole is not None:
+        before = mul(b, row_major(b, type, range(axis)), _spread(b, shard.whole, type))
+        place = add(b, before, place)
+    size = size_in(b, size_product(behind), type)
+    return add(b, mul(b, place, size), row_major(b, type, range(axis + 1, type.rank)))
 
 
 def keep_mask(

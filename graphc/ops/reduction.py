@@ -156,13 +156,13 @@ def row_major(b: IRBuilder, type: TensorType, axes: Sequence[int]) -> Value:
     for axis in reversed(axes):
         places = iota(b, axis, type)
         total = add(b, total, places if stride is None else mul(b, places, stride))
-        size = _size(b, type.dims[axis], type)
+        size = size_in(b, type.dims[axis], type)
         stride = size if stride is None else mul(b, stride, size)
     return total
 
 
-def _size(b: IRBuilder, dim: Dim, type: TensorType) -> Value:
-    """The extent of a dimension in every element of a type of integers."""
+def size_in(b: IRBuilder, dim: Dim, type: TensorType) -> Value:
+    """The extent of a dimension, in every element of a type of integers."""
     if isinstance(dim, int):
         return constant(b, dim, type)
     one = TensorType((1,) * type.rank, DType.F64)  # exact for any number of samples

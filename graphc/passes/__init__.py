@@ -35,6 +35,7 @@ from graphc.passes.schedule_loops import ScheduleLoops
 from graphc.passes.schedule_updates import ScheduleUpdates
 from graphc.passes.simplify import Simplify
 from graphc.passes.split_early import SplitEarly
+from graphc.passes.split_outputs import SplitOutputs
 from graphc.passes.split_work import SplitWork
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.passes.synthesize_tangent import SynthesizeTangent
@@ -54,6 +55,7 @@ PASSES: dict[str, type[Pass]] = {
         SynthesizeGradient,
         SynthesizeTangent,
         ApplyLearner,
+        SplitOutputs,
         AccumulateStatistics,
         Simplify,
         FoldConstants,

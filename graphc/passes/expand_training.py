@@ -10,24 +10,29 @@
     … %seen in place of %m …
     return %loss, %3                                      // mean updates %mean
 
-Each `drop` has numbers of its own, told apart by their order in the function. Leaves nothing of the
-kind behind: in a step of a loop, where every step would draw the same numbers, and for a running
-value that is no parameter, it is an error. O(operations).
+Each `drop` has numbers of its own, told apart by their order in the function. Of members who train
+together, each with every so many-th sample, elements have the places of the minibatch of all; what
+has no axis of samples is the same for all of them. Leaves nothing of the kind behind: in a step of
+a loop, where every step would draw the same numbers, and for a running value that is no parameter,
+it is an error. O(operations).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from graphc.ir.context import Context
 from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, ResultInfo, Value
+from graphc.ir.dims import dims_behind, size_quotient, size_text
 from graphc.ir.traversal import walk
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import Dim, DType, Symbol, TensorType
 from graphc.ops.constant import constant, full_like
 from graphc.ops.elementwise import add, mul, select
-from graphc.ops.nodes.training import STEP
-from graphc.ops.random import keep_mask
+from graphc.ops.movement import reshape
+from graphc.ops.nodes.training import MINIBATCH_SAMPLES, SHARD, STEP
+from graphc.ops.random import RANDOM_UNIFORM, Shard, keep_mask
 from graphc.ops.training_forms import (
     DROP,
     RUNNING_STATISTIC,
@@ -37,12 +42,19 @@ from graphc.ops.training_forms import (
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import fail
+from graphc.support.graphs import reachable
 
 
-def expand_training(function: Function, seed: int = 0) -> int:
-    """Replace them all; how many there were. GraphcError for one that cannot be trained."""
+def expand_training(function: Function, seed: int = 0, shards: int = 1, samples: str = "") -> int:
+    """Replace them all; how many there were. GraphcError for one that cannot be trained.
+
+    shards   parts that members compute a minibatch in, of which a call is one
+    samples  the dim that counts those of a call, as text
+    """
     if function.kind is not RegionKind.SSA:
         return 0
+    if shards > 1:
+        _require_same_numbers(function, samples)
     found = [op for op in walk(function) if op.opdef in (DROP, RUNNING_STATISTIC)]
     moved: dict[Value, Value] = {}
     drops = 0
@@ -53,7 +65,8 @@ def expand_training(function: Function, seed: int = 0) -> int:
         b = IRBuilder.before(op)
         with b.at(op.location):
             if op.opdef is DROP:
-                new = _dropped(b, function, op, seed, drops)
+                parts = None if shards == 1 else _Parts(b, function, shards, samples)
+                new = _dropped(b, function, op, seed, drops, parts)
                 drops += 1
             else:
                 new = _seen(b, function, op, moved)
@@ -65,23 +78,86 @@ def expand_training(function: Function, seed: int = 0) -> int:
     return len(found)
 
 
-def _dropped(b: IRBuilder, function: Function, op: Operation, seed: int, stream: int) -> Value:
+def _require_same_numbers(function: Function, samples: str) -> None:
+    """GraphcError `not-supported` for random numbers of the function's own that differ from sample
+    to sample: members would draw the same, each for its own ones."""
+    drawn = [op for op in walk(function) if op.opdef is RANDOM_UNIFORM]
+    for op in drawn:
+        if any(_counts(dim, samples) for dim in op.result.tensor.dims):
+            message = "each would draw the same for its own samples"
+            problem = f"members cannot share a program's random numbers, {message}"
+            raise fail("not-supported", problem, op.location)
+    if drawn:
+        _number(function, SHARD)  # says that they have been looked at
+
+
+def _counts(dim: Dim, samples: str) -> bool:
+    """Whether there are more of it with more samples."""
+    parts = dims_behind(dim) if isinstance(dim, Symbol) else [dim]
+    return any(str(part) == samples for part in parts)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """How members share a minibatch."""
+
+    b: IRBuilder
+    function: Function
+    count: int
+    samples: str
+
+    def shard_of(self, x: Value) -> tuple[Sequence[Dim], Shard | None]:
+        """What part of a larger array this one is, of dims among which one counts the samples;
+        None where it is the same for all members."""
+        number = _number(self.function, SHARD)
+        axis = next((i for i, d in enumerate(x.tensor.dims) if _counts(d, self.samples)), None)
+        if axis is None or not self._is_of_inputs(x):
+            return x.tensor.dims, None
+        before, behind = x.tensor.dims[:axis], x.tensor.dims[axis + 1 :]
+        dims = (*before, *self._split(x.tensor.dims[axis]), *behind)
+        whole = _number(self.function, MINIBATCH_SAMPLES) if axis else None
+        return dims, Shard(number, self.count, axis, whole)
+
+    def _split(self, dim: Dim) -> tuple[Dim, ...]:
+        """An axis as that of samples, and what there is of each."""
+        if not isinstance(dim, Symbol) or dim.name == self.samples:
+            return (dim,)
+        unit = next(d for d in dims_behind(dim) if d.name == self.samples)
+        each = size_quotient([dim], [unit])
+        if each is None:
+            message = f"members cannot share dropout of an axis of {size_text(dim)}"
+            raise fail("not-supported", f"{message}, which is no multiple of the samples {unit}")
+        return unit, each
+
+    def _is_of_inputs(self, x: Value) -> bool:
+        """Where all sizes are fixed, an axis as long as that of samples may be another one."""
+        found = reachable([x], lambda v: v.op.operands if v.op is not None else ())
+        roles = self.function.roles
+        return any(v.op is None and roles[v.index] == "input" for v in found)
+
+
+def _dropped(
+    b: IRBuilder, function: Function, op: Operation, seed: int, stream: int, parts: _Parts | None
+) -> Value:
     (x,), rate = op.operands, op.params_as(DropParams).rate
     if rate == 0:
         return x
+    dims, shard = (x.tensor.dims, None) if parts is None else parts.shard_of(x)
     one = constant(b, rate, TensorType((1,) * x.tensor.rank, DType.F32))
-    step = _step(function)
-    kept = keep_mask(b, x.tensor.dims, one, seed=seed, stream=stream, step=step)
+    step = _number(function, STEP)
+    kept = keep_mask(b, dims, one, seed=seed, stream=stream, step=step, shard=shard)
+    if kept.tensor.dims != x.tensor.dims:
+        kept = reshape(b, kept, x.tensor.dims)
     scale = 1 / (1 - rate) if rate < 1 else 0.0
     return select(b, kept, mul(b, x, full_like(b, scale, x)), full_like(b, 0.0, x))
 
 
-def _step(function: Function) -> Value:
-    """The number of calls before this one; an argument from its first use."""
-    found = function.argument(STEP)
+def _number(function: Function, name: str) -> Value:
+    """A whole number of the call; an argument from its first use."""
+    found = function.argument(name)
     if found is not None and function.roles[found.index] == "hyperparameter":
         return found
-    return function.add_argument(STEP, TensorType((1, 1), DType.I64), "hyperparameter")
+    return function.add_argument(name, TensorType((1, 1), DType.I64), "hyperparameter")
 
 
 def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Value]) -> Value:
@@ -100,14 +176,18 @@ def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Va
 
 @dataclass(frozen=True)
 class ExpandTraining(Pass):
-    """`seed`: of what is drawn."""
+    """`seed`: of what is drawn; `shards`: parts that members compute a minibatch in; `samples`: the
+    dim that counts those of a call."""
 
     name: ClassVar[str] = "expand-training"
     summary: ClassVar[str] = "make dropout and statistics of minibatches what training computes"
     requires: ClassVar[frozenset[Invariant]] = frozenset({Invariant.SSA})
 
     seed: int = 0
+    shards: int = 1
+    samples: str = ""
 
     def run(self, module: Module, context: Context) -> PassOutcome:
-        count = sum(expand_training(f, self.seed) for f in module.functions)
+        how = self.seed, self.shards, self.samples
+        count = sum(expand_training(f, *how) for f in module.functions)
         return PassOutcome(count > 0, {"expanded": count})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from graphc.ir.codegen import Loop, View
+from graphc.ir.codegen import Collective, Loop, View
 from graphc.ir.core import Level, Module, RegionKind, Trait
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import MatrixType
@@ -55,7 +55,7 @@ def check_fused(module: Module) -> list[str]:
     problems = check_ssa(module)
     for function in module.functions:
         for op in (op for block in straight_blocks(function) for op in block):
-            known = (View, Loop)
+            known = (View, Loop, Collective)
             allowed = op.opdef.level is Level.KERNEL or isinstance(op.opdef.codegen, known)
             if not allowed and not op.opdef.has(Trait.TERMINATOR):
                 problems.append(f"`{op.opdef.name}` in @{function.name} is in no kernel")

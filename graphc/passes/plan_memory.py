@@ -10,6 +10,9 @@ argument still read after its update) a `copy` is added. Everything else lies in
 constant offsets, planned with every dimension at its bound. Leaves alone: what operations compute,
 and, but for `side_by_side`, their order.
 
+What members add up (`all_reduce`) is one buffer: its results lie there side by side, and an operand
+that is read by nothing else is made there.
+
 Algorithm: one walk in program order finds when each buffer is in use, until its last reader
 (`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. Loops that
 run at the same time share no memory: what the steps of each need is one buffer. A kernel
@@ -28,7 +31,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
-from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate
+from graphc.ir.codegen import Collective, FusedProduct, Kernel, Loop, Reduction, RowUpdate
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.placement import Address, Workspace
@@ -46,6 +49,7 @@ from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, has_buffers, memory_report, peak_formula
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+from graphc.support.adjacent import adjacent
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.source import Location
 
@@ -133,7 +137,7 @@ def _place_results(function: Function) -> dict[Value, Address]:
             place = Address("argument", names.index(info.updates))
             overwritten = function.arguments[place.index]
         root = liveness.roots[value]
-        direct = root.op is not None and root not in outside
+        direct = root.op is not None and root not in outside and not _is_summed(root.op)
         if direct and overwritten is not None:
             direct = _is_read_before(overwritten, root, position, liveness)
         if not direct:
@@ -141,6 +145,11 @@ def _place_results(function: Function) -> dict[Value, Address]:
             terminator.set_operand(index, root)
         outside[root] = place
     return outside
+
+
+def _is_summed(op: Operation) -> bool:
+    """Whether the results of `op` lie side by side."""
+    return isinstance(op.opdef.codegen, Collective)
 
 
 def _begin(operations: Sequence[Operation]) -> dict[Operation, int]:
@@ -234,6 +243,7 @@ class _Lives:
     runs beside another need lies in one buffer.
 
     outside  the places of values that have one outside of the arena
+    inside   where in its buffer a value begins, if not at the beginning
     """
 
     def __init__(self, outside: Mapping[Value, Address], side_by_side: bool) -> None:
@@ -241,6 +251,9 @@ class _Lives:
         self._side_by_side = side_by_side
         self.buffers: list[Buffer] = []
         self.number: dict[Value, int] = {}
+        self.inside: dict[Value, int] = {}
+        self._summed: dict[Value, tuple[Operation, int]] = {}
+        self._sums: dict[Operation, int] = {}
         self.workspace: dict[Operation, list[tuple[TensorType, int]]] = {}
         self._steps: list[tuple[int, _Places]] = []
         self._now = 0
@@ -248,7 +261,10 @@ class _Lives:
     def places(self) -> _Places:
         """Where everything lies."""
         layout = lay_out(self.buffers)
-        values = {value: layout.offsets[number] for value, number in self.number.items()}
+        values = {
+            value: layout.offsets[number] + self.inside.get(value, 0)
+            for value, number in self.number.items()
+        }
         workspace = {
             op: [(type, layout.offsets[number]) for type, number in arrays]
             for op, arrays in self.workspace.items()
@@ -269,6 +285,8 @@ class _Lives:
         """
         moments = self._moments(block, before)
         liveness = live_ranges(block)
+        for op in filter(_is_summed, block):
+            self._sum(op, liveness)
         dying: dict[int, list[Value]] = {}
         for root, live in liveness.ranges.items():
             if root.op is not None and root not in self._outside:
@@ -312,10 +330,14 @@ class _Lives:
         for value in op.results:
             if liveness.roots[value] is not value or value in self._outside:
                 continue
+            if value in self._summed:
+                self._place_summand(value)
+                continue
             over = _operand_to_overwrite(op, value, free, taken_over, liveness)
             if over is not None:
                 taken_over.add(over)
                 self.number[value] = self.number[over]
+                self.inside[value] = self.inside.get(over, 0)
             else:
                 self.number[value] = self._buffer(value.tensor)
         self.workspace[op] = [(type, self._buffer(type)) for type in op.needed_workspace()]
@@ -333,6 +355,25 @@ class _Lives:
                 self.walk(block, carry_in)
             self._now += 1
         return ended
+
+    def _sum(self, op: Operation, liveness: Liveness) -> None:
+        """Note what lies in the buffer of a sum over members: its results, and operands that it is
+        the last to read, once."""
+        now = liveness.operations.index(op)
+        roots = [liveness.roots[value] for value in op.operands]
+        places = adjacent(value.tensor.bound_bytes for value in op.results)
+        for root, result, place in zip(roots, op.results, places, strict=False):
+            self._summed[result] = op, place
+            is_made_here = root.op is not None and root not in self._outside
+            if is_made_here and liveness.ranges[root].end == now and roots.count(root) == 1:
+                self._summed.setdefault(root, (op, place))
+
+    def _place_summand(self, value: Value) -> None:
+        """Put a value into the buffer of a sum, which begins with the first."""
+        op, place = self._summed[value]
+        if op not in self._sums:
+            self._sums[op] = self._stretch(adjacent(v.tensor.bound_bytes for v in op.results)[-1])
+        self.number[value], self.inside[value] = self._sums[op], place
 
     def _buffer(self, type: TensorType) -> int:
         return self._stretch(-(-type.bound_bytes // ALIGNMENT) * ALIGNMENT)

@@ -16,6 +16,7 @@ from graphc.ops.communication import all_reduce
 from graphc.ops.constant import constant, extent, full_like
 from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.indexed import OuterParams, transposed_sparse_product
+from graphc.ops.movement import reshape
 from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
 from graphc.ops.nodes.training import SHARD
 from graphc.ops.random import RANDOM_UNIFORM
@@ -30,7 +31,7 @@ class Shared:
     """Sums over all members.
 
     touched  for a gradient of lookups how often each row was looked up, else None
-    kept     results besides the gradients
+    kept     results besides the gradients, those of a member's own samples as they are
     """
 
     gradients: list[Value]
@@ -47,7 +48,7 @@ def require_shareable(function: Function) -> None:
 
 
 def samples_of(b: IRBuilder, function: Function) -> Callable[[TensorType], Value]:
-    """What counts the samples of a call of a network, steps of sequences: [1, 1] of a type."""
+    """What counts the samples of a call, steps of sequences: [1, 1] of a type."""
 
     def count(type: TensorType) -> Value:
         begin, end = function.argument(BEGIN), function.argument(END)
@@ -57,10 +58,15 @@ def samples_of(b: IRBuilder, function: Function) -> Callable[[TensorType], Value
         for argument, role in zip(function.arguments, function.roles, strict=True):
             if role == "input" and argument.tensor.symbols():
                 return extent(b, argument.tensor.symbols()[0], type)
-        message = "members cannot share a minibatch whose samples nothing counts"
-        raise fail("not-supported", message)
+        return constant(b, 1.0, type)  # as many for all
 
     return count
+
+
+def is_own(value: Value) -> bool:
+    """Whether it has a place for each of the member's samples or sequences, so that nothing adds
+    it: what sequences leave for the next call."""
+    return bool(value.tensor.symbols())
 
 
 def share(
@@ -74,32 +80,37 @@ def share(
     """One sum of all; `lookups` are what each gradient is the sum of, None for other gradients."""
     counts = [None if found is None else _counts(b, found) for found in lookups]
     counted = [count for count in counts if count is not None]
-    summands = [*gradients, *counted, *(v for _, v in kept)]
-    averaged = [info.updates is not None for info, _ in kept]
-    moved = [False] * (len(summands) - len(kept)) + averaged
+    added = [(info, v) for info, v in kept if not is_own(v)]
+    summands = [*gradients, *counted, *(v for _, v in added)]
+    averaged = [info.updates is not None for info, _ in added]
+    moved = [False] * (len(summands) - len(added)) + averaged
     if any(moved):
         number = samples(gradients[0].tensor.with_dims((1, 1)))
         summands = [_weighted(b, v, number, m) for v, m in zip(summands, moved, strict=True)]
         *sums, total = all_reduce(b, [*summands, number], members)
         sums = [
-            div(b, v, broadcast(b, total, v.tensor.dims)) if m else v
-            for v, m in zip(sums, moved, strict=True)
+            div(b, v, _spread(b, total, v)) if m else v for v, m in zip(sums, moved, strict=True)
         ]
     else:
         sums = all_reduce(b, summands, members)
     first, last = len(gradients), len(gradients) + len(counted)
     found = iter(sums[first:last])
     touched = [None if count is None else next(found) for count in counts]
-    infos = [info for info, _ in kept]
-    return Shared(sums[:first], touched, list(zip(infos, sums[last:], strict=True)))
+    totals = iter(sums[last:])
+    made = [(info, v if is_own(v) else next(totals)) for info, v in kept]
+    return Shared(sums[:first], touched, made)
 
 
 def _weighted(b: IRBuilder, value: Value, samples: Value, moved: bool) -> Value:
     """The value, times the samples if it is moved; 0 where there are none."""
-    dims = value.tensor.dims
-    made = mul(b, value, broadcast(b, samples, dims)) if moved else value
+    made = mul(b, value, _spread(b, samples, value)) if moved else value
     is_there = compare(b, GREATER, samples, full_like(b, 0.0, samples))
-    return select(b, broadcast(b, is_there, dims), made, full_like(b, 0.0, value))
+    return select(b, _spread(b, is_there, value), made, full_like(b, 0.0, value))
+
+
+def _spread(b: IRBuilder, number: Value, like: Value) -> Value:
+    """One number in every place of another value."""
+    return broadcast(b, reshape(b, number, (1,) * like.tensor.rank), like.tensor.dims)
 
 
 def _counts(b: IRBuilder, lookups: Sequence[Operation]) -> Value:

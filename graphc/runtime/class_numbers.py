@@ -2,7 +2,7 @@
 
 What is compiled reads one-hot rows. A data set gets them once (`one_hot`). Calls that follow each
 other share memory for them (`OneHotRows`), in which a call moves its ones: as little to do as
-looking at rows that a caller made.
+looking at rows that a caller made. Few and short rows are taken out of a table of all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import numpy as np
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
+
+TABLE_ELEMENTS = 1 << 14
+"""Of the rows of a call, and of the table of all classes, up to which rows are copied out of it."""
 
 
 def are_class_numbers(value: Any) -> TypeGuard[Array]:
@@ -42,7 +45,18 @@ def one_hot(name: str, numbers: Array, classes: int, dtype: np.dtype) -> Array:
 class OneHotRows:
     """One-hot rows of the class numbers of the last call, in memory that the next one uses too."""
 
-    __slots__ = ("_classes", "_dtype", "_flat", "_ones", "_starts", "_unsigned", "rows")
+    __slots__ = (
+        "_classes",
+        "_dtype",
+        "_flat",
+        "_is_outside",
+        "_limit",
+        "_ones",
+        "_starts",
+        "_table",
+        "_unsigned",
+        "rows",
+    )
 
     def __init__(self, numbers: Array, rows: Array, starts: Array | None = None) -> None:
         """`rows` [.., classes], C-contiguous, are those of `numbers`, whose element type those of
@@ -57,6 +71,14 @@ class OneHotRows:
         self._unsigned = np.dtype(f"u{numbers.dtype.itemsize}")  # those below 0 are large
         self._starts = np.arange(len(numbers)) * self._classes if starts is None else starts
         self._ones = self._starts + numbers.astype(np.int64)
+        self._is_outside = np.zeros(numbers.shape, np.bool_)
+        is_reached = self._classes <= np.iinfo(self._unsigned).max
+        # An array of the same type is compared with in half of the time of a number.
+        self._limit = np.array(self._classes, self._unsigned) if is_reached else self._classes
+        self._table: Array | None = None
+        is_small = max(rows.size, self._classes**2) <= TABLE_ELEMENTS
+        if is_small and starts is None and rows.ndim == 2 and np.can_cast(self._dtype, np.intp):
+            self._table = np.eye(self._classes, dtype=rows.dtype)
 
     def take(self, numbers: Any) -> bool:
         """Let `rows` be those of other numbers; False, and nothing done, where these do not fit."""
@@ -65,8 +87,12 @@ class OneHotRows:
         starts, ones = self._starts, self._ones
         if numbers.shape != starts.shape:
             return False
-        if np.count_nonzero(numbers.view(self._unsigned) >= self._classes):
+        np.greater_equal(numbers.view(self._unsigned), self._limit, self._is_outside)
+        if np.count_nonzero(self._is_outside):
             return False
+        if self._table is not None:
+            self._table.take(numbers, 0, self.rows, "clip")  # without a copy, as "raise" makes one
+            return True
         self._flat[ones] = 0
         np.add(starts, numbers, ones, casting="unsafe")  # i64 and u64 meet in f64, which has both
         self._flat[ones] = 1

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import Signature
-from graphc.support.diagnostics import fail
+from graphc.support.diagnostics import InternalError, fail
 
 Array = np.ndarray
 
@@ -36,11 +37,13 @@ class CompiledFunction(ABC):
     run_minibatches  of a function that can do it by itself
     keeps_arrays  parameters and state live in memory of its own (`graphc.runtime.residency`)
     stream  of a GPU's function the handle of CUDA's stream that its work is on
+    is_shared  others compute with it: of what all of them have, a call may have nothing
     """
 
     run_minibatches: RunMinibatches | None = None
     keeps_arrays: bool = False
     stream: int | None = None
+    is_shared: bool = False
 
     @abstractmethod
     def __call__(
@@ -73,6 +76,11 @@ class CompiledFunction(ABC):
 
     def use_threads(self, threads: int) -> None:  # noqa: B027  # most share no work
         """Have calls computed by so many threads, where the work of one is shared at all."""
+
+    def add_over(self, communicator: Communicator) -> None:
+        """Add `signature.sums` over all members by this communicator, in every call: of a function
+        that has such sums, before its first call."""
+        raise InternalError("a function without sums over members")
 
     def prepare(
         self, signature: Signature, arrays: Sequence[Array | None], changing: Sequence[int]

@@ -385,7 +385,12 @@ class Executable:
             return None
         behind = self._sequences.behind if carry else None
         return read_minibatch(
-            plan.inputs, by_input(plan, inputs), behind=behind, carry=carry, **options
+            plan.inputs,
+            by_input(plan, inputs),
+            behind=behind,
+            carry=carry,
+            is_shared=plan.compiled.is_shared,
+            **options,
         )
 
     def _plan_that_carries(self) -> Plan:

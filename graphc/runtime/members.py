@@ -32,10 +32,13 @@ class Half:
 
 class MemberFunction(CompiledFunction):
     """The function of `signature`: `before` gives what is added, in one array so that members meet
-    once, and `after` takes the sums as further arguments of these names.
+    once, and `after` takes the sums as further arguments of these names. Results that `before` has
+    by the names of the signature are the member's own.
 
     A member that has several shards computes `before` of each, and adds them as members are.
     `number` is the argument, if there is one, with the number of its first shard."""
+
+    is_shared = True
 
     def __init__(
         self,
@@ -51,7 +54,9 @@ class MemberFunction(CompiledFunction):
         self._names = [a.name for a in signature.arguments]
         self._before, self._after = before, after
         self._shards = shards_of(communicator) // communicator.size
-        made = before.signature.fresh_results
+        self._results = {r.name: r for r in signature.fresh_results}
+        self._own = [r.name for r in before.signature.fresh_results if r.name in self._results]
+        made = [r for r in before.signature.fresh_results if r.name not in self._results]
         stream = before.compiled.stream
         if stream is None:
             self._sum = _sum_here(made, communicator, self._shards)
@@ -67,19 +72,32 @@ class MemberFunction(CompiledFunction):
     ) -> None:
         """See `CompiledFunction`."""
         given = dict(zip(self._names, arguments, strict=True))
+        made = dict(zip(self._results, results, strict=True))
         before, after = self._before, self._after
         for shard, summands in enumerate(self._sum.shards):
-            arrays, its_sizes = given, sizes
+            arrays, its_sizes, own = given, sizes, [made[name] for name in self._own]
             if self._shards > 1:
                 arrays, its_sizes = self._shard(shard, given, sizes)
+                own = [np.empty_like(made[n][self._part(n, shard)], order="C") for n in self._own]
             before.compiled(
                 [arrays[a.name] for a in before.signature.arguments],
-                list(summands.values()),
+                [*summands.values(), *own],
                 its_sizes,
             )
+            if self._shards > 1:
+                for name, array in zip(self._own, own, strict=True):
+                    made[name][self._part(name, shard)] = array
         self._sum.add()
         arrays = {**given, **self._sum.shards[0]}
-        after.compiled([arrays[a.name] for a in after.signature.arguments], results, sizes)
+        after.compiled(
+            [arrays[a.name] for a in after.signature.arguments],
+            [made[r.name] for r in after.signature.fresh_results],
+            sizes,
+        )
+
+    def _part(self, name: str, shard: int) -> tuple[slice, ...]:
+        """Where a shard's part of a result is."""
+        return _part_of(self._results[name].shape.index(self._signature.unit), shard, self._shards)
 
     def _shard(
         self, shard: int, given: Mapping[str, Array], sizes: Mapping[str, int]
@@ -93,7 +111,7 @@ class MemberFunction(CompiledFunction):
         for argument in signature.arguments:
             if unit in argument.shape:
                 axis = argument.shape.index(unit)
-                part = (slice(None),) * axis + (slice(shard, None, self._shards),)
+                part = _part_of(axis, shard, self._shards)
                 arrays[argument.name] = np.ascontiguousarray(given[argument.name][part])
         its = {**sizes, unit: len(range(shard, sizes[unit], self._shards))}
         for dim in signature.dims:
@@ -105,6 +123,10 @@ class MemberFunction(CompiledFunction):
         """See `CompiledFunction`."""
         self._before.compiled.use_threads(threads)
         self._after.compiled.use_threads(threads)
+
+
+def _part_of(axis: int, shard: int, shards: int) -> tuple[slice, ...]:
+    return (slice(None),) * axis + (slice(shard, None, shards),)
 
 
 @dataclass(frozen=True)

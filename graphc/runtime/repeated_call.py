@@ -106,7 +106,7 @@ class _Lengths:
             return False
         if lengths.shape != self._slots:
             return False
-        if np.minimum.reduce(lengths) < 1 or np.maximum.reduce(lengths) > self._time:
+        if lengths.min(initial=1) < 1 or lengths.max(initial=0) > self._time:
             return False
         self._fill(lengths)
         self._last = _Equal.of(value)
@@ -375,7 +375,14 @@ def _going_on(made: MadeCall, arguments: list[Array], results: list[Array]) -> G
     options: dict[str, Any] = {**made.options}
 
     def layout_for(behind: Array) -> Layout:
-        read = read_minibatch(plan.inputs, values, behind=behind, carry=True, **options)
+        read = read_minibatch(
+            plan.inputs,
+            values,
+            behind=behind,
+            carry=True,
+            is_shared=plan.compiled.is_shared,
+            **options,
+        )
         return read.filled_up(multiple).layout
 
     before = np.zeros(slots, np.int64) if carried.behind is None else carried.behind

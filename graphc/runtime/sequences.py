@@ -246,12 +246,15 @@ def read_minibatch(
     flags: object = None,
     behind: Array | None = None,
     carry: bool = False,
+    is_shared: bool = False,
 ) -> Minibatch:
     """The minibatch that a call is given; GraphcError `input`.
 
-    specs    of the inputs, by name
-    behind   the steps that came before in each slot, if sequences go on
+    specs      of the inputs, by name
+    behind     the steps that came before in each slot, if sequences go on
+    is_shared  others have the rest of it: here there may be no step, nor a sequence
     """
+    how = _How(behind, carry, is_shared)
     lists = {n: _as_list(specs[n], v) for n, v in values.items()}
     if any(items is not None for items in lists.values()):
         if flags is not None or lengths is not None:
@@ -260,8 +263,37 @@ def read_minibatch(
             if items is None:
                 raise fail("input", f"all inputs are lists or none is: {name} is an array")
         given = {n: items for n, items in lists.items() if items is not None}
-        return _from_lists(specs, given, behind, carry)
-    return _from_arrays(specs, values, lengths, flags, behind, carry)
+        return _from_lists(specs, given, how)
+    return _from_arrays(specs, values, lengths, flags, how)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What is the same in all forms of a minibatch; see `read_minibatch`."""
+
+    behind: Array | None
+    carry: bool
+    is_shared: bool
+
+    def require_lengths(self, lengths: Array) -> None:
+        if not self.is_shared and not lengths.any():
+            raise fail("input", "at least one sequence of at least one step is required")
+        least = 0 if self.carry else 1
+        if lengths.min(initial=least) < least:
+            s = int(np.argmin(lengths))
+            message = f"a sequence requires at least {least} steps, sequence {s} has {lengths[s]}"
+            raise fail("input", message)
+
+    def steps_behind(self, slots: int) -> Array:
+        if self.behind is None:
+            return np.zeros(slots, np.int64)
+        if len(self.behind) != slots:
+            raise fail(
+                "input",
+                f"the state is of {len(self.behind)} sequences, got {slots}; "
+                "state = None starts anew",
+            )
+        return np.minimum(self.behind, MOST_BEHIND)
 
 
 def _as_list(spec: Input, value: object) -> Sequence[object] | None:
@@ -313,15 +345,12 @@ def _sequence(spec: Input, item: object, number: int) -> Array | SparseRows:
 
 
 def _from_lists(
-    specs: Mapping[str, Input],
-    lists: Mapping[str, Sequence[object]],
-    behind: Array | None,
-    carry: bool,
+    specs: Mapping[str, Input], lists: Mapping[str, Sequence[object]], how: _How
 ) -> Minibatch:
     found, lengths = read_sequences(specs, lists)
-    _check_lengths(lengths, carry)
-    time = int(lengths.max(initial=0))
-    layout = layout_of_lengths(lengths, time, _behind(behind, len(lengths)))
+    how.require_lengths(lengths)
+    time = int(lengths.max(initial=1))
+    layout = layout_of_lengths(lengths, time, how.steps_behind(len(lengths)))
     values = {n: _side_by_side(specs[n], items, time) for n, items in found.items()}
     return Minibatch(values, layout, "list")
 
@@ -356,6 +385,9 @@ def _side_by_side(
             padded[: len(item), s] = item  # type: ignore[assignment]
         return padded
     rows = [item for item in items if isinstance(item, SparseRows)]
+    if not rows:
+        nothing = np.zeros(0, np.int32)
+        return SparseRows(nothing, np.zeros(1, np.int64), np.zeros(0, spec.values.dtype), spec.rows)
     joined = join_rows(rows, spec.rows)
     starts = np.cumsum([0, *map(len, rows)])
     steps = np.arange(time)[:, None]
@@ -369,6 +401,8 @@ def entry_places(
 ) -> list[Array]:
     """Where the entries of each of these come to lie in the two arrays of a sparse input, row after
     row: of sequences side by side in so many steps, or of one value as it is."""
+    if not items:
+        return []
     ends = np.cumsum([0, *(len(item.indices) for item in items)])
     numbered = [
         SparseRows(np.arange(first, last, dtype=np.int32), item.offsets, item.values, item.width)
@@ -398,8 +432,7 @@ def _from_arrays(
     values: Mapping[str, object],
     lengths: object,
     flags: object,
-    behind: Array | None,
-    carry: bool,
+    how: _How,
 ) -> Minibatch:
     if lengths is not None and flags is not None:
         raise fail("input", "one of lengths and flags is given, not both")
@@ -408,20 +441,20 @@ def _from_arrays(
     read = {n: _unshaped(specs[n], value) for n, value in values.items()}
     time, slots = _sizes(specs, read, table, counts)
     shaped = {n: _shaped(specs[n], a, time, slots) for n, a in read.items()}
-    if time < 1 or slots < 1:
+    if time < 1 or (slots < 1 and not how.is_shared):
         raise fail("input", f"at least one step and one sequence are required, got {time}, {slots}")
-    earlier = _behind(behind, slots)
+    earlier = how.steps_behind(slots)
     if table is not None:
-        layout = layout_of_flags(table, earlier, carry)
+        layout = layout_of_flags(table, earlier, how.carry)
     else:
         counts = np.full(slots, time) if counts is None else counts
         if len(counts) != slots:
             raise fail("input", f"lengths requires a number for each of {slots}, got {len(counts)}")
-        _check_lengths(counts, carry)
-        if counts.max() > time:
+        how.require_lengths(counts)
+        if counts.max(initial=0) > time:
             raise fail("input", f"lengths of at most T = {time} are required, got {counts.max()}")
         layout = layout_of_lengths(counts, time, earlier)
-    if not layout.samples:
+    if not layout.samples and not how.is_shared:
         raise fail("input", "at least one step is required, all columns are gaps")
     is_array = any(isinstance(a, np.ndarray) and _is_full(specs[n], a) for n, a in read.items())
     return Minibatch(shaped, layout, "array" if is_array or not read else "columns")
@@ -489,24 +522,3 @@ def _shaped(spec: Input, array: Array | SparseRows, time: int, slots: int) -> Ar
     if has_rows:
         array = array.reshape(time, slots, *array.shape[1:])
     return read_array(spec, array, {"T": time, "S": slots})
-
-
-def _check_lengths(lengths: Array, carry: bool) -> None:
-    least = 0 if carry else 1
-    if not len(lengths) or not lengths.any():
-        raise fail("input", "at least one sequence of at least one step is required")
-    if lengths.min() < least:
-        s = int(np.argmin(lengths))
-        message = f"a sequence requires at least {least} steps, sequence {s} has {lengths[s]}"
-        raise fail("input", message)
-
-
-def _behind(behind: Array | None, slots: int) -> Array:
-    if behind is None:
-        return np.zeros(slots, np.int64)
-    if len(behind) != slots:
-        raise fail(
-            "input",
-            f"the state is of {len(behind)} sequences, got {slots}; state = None starts anew",
-        )
-    return np.minimum(behind, MOST_BEHIND)

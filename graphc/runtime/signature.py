@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from graphc.support.adjacent import adjacent
 from graphc.support.diagnostics import fail
 from graphc.support.element_types import NUMPY_DTYPES as NUMPY_DTYPES
 from graphc.support.matrix_sizes import matrix_sizes
@@ -23,9 +24,6 @@ Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "c
 Shape = tuple[int | str, ...]
 
 ABI_VERSION = 1
-STATE_ALIGNMENT = 64
-"""Of each array in the state of a training step, from its beginning."""
-
 GRADIENT = "gradient."
 """Results whose name starts so are gradients of what the rest names."""
 
@@ -170,6 +168,7 @@ class Signature:
     is_split   some of its work is cut into chunks that threads can share
     labels     inputs of one-hot rows, for which callers may give class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
+    sums       what the members of a training add up, side by side in this order (`all_reduce`)
     """
 
     name: str
@@ -182,6 +181,7 @@ class Signature:
     is_split: bool = False
     gives_numbers: bool = True
     labels: tuple[str, ...] = ()
+    sums: tuple[Result, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -256,21 +256,22 @@ class Signature:
         return tuple(d for d in self.dims if d.formula is not None and d.name in used)
 
     @property
+    def sum_places(self) -> list[int]:
+        """The byte at which each of `sums` begins, and behind them that of the end."""
+        return adjacent(_bytes_of(result) for result in self.sums)
+
+    @property
     def state_places(self) -> dict[Argument, int]:
         """Of a training step in a file: the arguments that it updates, and the byte at which each
         begins in the memory that holds them all."""
         updated = {r.updates for r in self.results}
-        places: dict[Argument, int] = {}
-        end = 0
-        for argument in (a for a in self.arguments if a.name in updated):
-            places[argument] = end
-            end += _padded(argument)
-        return places
+        arguments = [a for a in self.arguments if a.name in updated]
+        return dict(zip(arguments, adjacent(map(_bytes_of, arguments)), strict=False))
 
     @property
     def state_bytes(self) -> int:
         """Of that memory; 0 for a function that updates nothing."""
-        return max([0, *(place + _padded(a) for a, place in self.state_places.items())])
+        return adjacent(map(_bytes_of, self.state_places))[-1]
 
     @property
     def fresh_results(self) -> tuple[Result, ...]:
@@ -278,11 +279,10 @@ class Signature:
         return tuple(r for r in self.results if r.updates is None)
 
 
-def _padded(argument: Argument) -> int:
-    """The bytes of an argument of fixed sizes, and those up to where the next one may begin."""
-    size = NUMPY_DTYPES[argument.dtype].itemsize
-    size *= math.prod(d for d in argument.shape if isinstance(d, int))
-    return -(-size // STATE_ALIGNMENT) * STATE_ALIGNMENT
+def _bytes_of(spec: Argument | Result) -> int:
+    """Those of an array of fixed sizes."""
+    size = NUMPY_DTYPES[spec.dtype].itemsize
+    return size * math.prod(d for d in spec.shape if isinstance(d, int))
 
 
 def runs_epochs(signature: Signature) -> bool:

@@ -26,7 +26,7 @@ from graphc.ops.depthwise import DEPTHWISE_DATA_GRAD, DepthwiseDataGradParams, d
 from graphc.ops.elementwise import cast, div, mul, select
 from graphc.ops.functions import POWER
 from graphc.ops.indexed import gather
-from graphc.ops.movement import concat, pad, reshape, reverse, transpose
+from graphc.ops.movement import concat, pad, reshape, reverse, slice_axis, transpose
 from graphc.ops.patches import overlap_add, patches
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 from graphc.ops.selection import top_indices
@@ -298,7 +298,7 @@ def transposed_convolution(b: IRBuilder, x: Value, w: Value, strides: object) ->
             slug="shape-mismatch",
         )
     steps = _numbers(strides, "a stride", walked)
-    places = fixed_sizes(shape_of(x)[first:-1], "the images of conv_transpose")
+    places = shape_of(x)[first:-1]
     if 0 in places:
         raise TypeRuleError(
             f"conv_transpose requires extents of at least 1, got {shape_text(shape_of(x))}",
@@ -306,7 +306,7 @@ def transposed_convolution(b: IRBuilder, x: Value, w: Value, strides: object) ->
         )
     extents = [(p - 1) * t + s for p, t, s in zip(places, steps, dims[:walked], strict=True)]
     product = emit_matmul(b, x, w, transpose_b=True)
-    return overlap_add(b, product, first, extents, steps)
+    return overlap_add(b, product, first, extents, steps, refuses_none=True)
 
 
 def convolved_depthwise(
@@ -336,7 +336,7 @@ def transposed_depthwise(
     walked = len(sizes) - 1
     first = x.tensor.rank - 1 - walked
     fits = walked in (1, 2) and first >= 0 and shape_of(x)[-1] == sizes[-1]
-    places = fixed_sizes(shape_of(x)[max(first, 0) : -1], "the images of depthwise_conv_transpose")
+    places = shape_of(x)[max(first, 0) : -1]
     if not fits or 0 in (*sizes, *places):
         raise TypeRuleError(
             "depthwise_conv_transpose requires images [.., extents.., channels] and weights "
@@ -347,10 +347,32 @@ def transposed_depthwise(
     steps = _numbers(strides, "a stride", walked)
     apart = _numbers(dilations, "a dilation", walked)
     walks = zip(places, steps, sizes[:-1], apart, strict=True)
-    extents = tuple((p - 1) * t + (s - 1) * d + 1 for p, t, s, d in walks)
+    made = [(p - 1) * t + (s - 1) * d + 1 for p, t, s, d in walks]
+    extents = tuple(e for e in made if isinstance(e, int))
+    if len(extents) < walked:
+        return overlap_add(b, _all_products(b, x, w, apart), first, made, steps, refuses_none=True)
     none = (0,) * walked
     params = DepthwiseDataGradParams(first, extents, steps, none, none, apart)
     return b.emit_one(DEPTHWISE_DATA_GRAD, x, w, params=params)
+
+
+def _all_products(b: IRBuilder, x: Value, w: Value, apart: Sequence[int]) -> Value:
+    """[.., P.., C] times each element of [S.., C], with zeros between the products of a place:
+    [.., P.., spans.., C]."""
+    lead, walked = shape_of(x)[:-1], len(apart)
+    spread = reshape(b, x, (*lead, *(1,) * walked, *shape_of(x)[-1:]))
+    made = mul(b, *broadcast_all(b, [spread, w]))
+    for axis, gap in enumerate(apart, len(lead)):
+        if gap > 1:
+            dims = shape_of(made)
+            (size,) = fixed_sizes(dims[axis : axis + 1], "a kernel")
+            low, high = [0] * (len(dims) + 1), [0] * (len(dims) + 1)
+            high[axis + 1] = gap - 1
+            wide = reshape(b, made, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+            whole_gaps = (*dims[:axis], size * gap, *dims[axis + 1 :])
+            made = reshape(b, pad(b, wide, low, high), whole_gaps)
+            made = slice_axis(b, made, axis, 0, (size - 1) * gap + 1)
+    return made
 
 
 def _around(padding: object, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

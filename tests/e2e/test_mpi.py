@@ -185,7 +185,7 @@ def train(member, should_stop=lambda: False, **options):
     rng = np.random.default_rng(3)
     data = {"x": rng.random((40, 6)), "y": np.eye(3)[rng.integers(0, 3, 40)]}
     gc.train(
-        net, data, learning_rate=0.5, momentum=0.9, epochs=3, minibatch=8, comm=member,
+        net, data, learning_rate=0.5, momentum=0.9, epochs=3, minibatch=4, comm=member,
         progress=gc.Progress(should_stop=should_stop), **options,
     )
     return net.parameters
@@ -194,7 +194,8 @@ calls = []
 
 def kill():
     calls.append(0)
-    if len(calls) == 8:  # inside of the second epoch
+    # Inside of the first epoch, whose calls compute 1, 8 and 1 minibatches.
+    if len(calls) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return False
 """

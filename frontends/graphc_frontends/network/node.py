@@ -34,6 +34,7 @@ class NetworkNode(Node):
     """
 
     __iter__ = None  # else Python would ask for row after row
+    __array_ufunc__ = None  # else `array + node` would be an array of nodes, one for each number
 
     @property
     def _network(self) -> _Arithmetic:
@@ -48,6 +49,9 @@ class NetworkNode(Node):
 
     def __matmul__(self, other: NetworkNode) -> NetworkNode:
         return self._network.times(self, other)
+
+    def __rmatmul__(self, other: float) -> NetworkNode:
+        return self._network.times(other, self)
 
     def __add__(self, other: Operand) -> NetworkNode:
         return self._network.plus(self, other)

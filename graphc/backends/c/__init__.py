@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphc.backends.base import Backend, CompiledFunction, EmitRequest, FileKind, KeptCode
+from graphc.backends.base import (
+    Backend,
+    CompiledFunction,
+    Content,
+    EmitRequest,
+    FileKind,
+    KeptCode,
+)
 from graphc.backends.c.target import c_target
 from graphc.ir.core import Function
 from graphc.ir.machine import Machine
@@ -49,6 +56,14 @@ def _emit_c(function: Function, signature: Signature, request: EmitRequest) -> b
         return emit_artifact(function, signature, target, request).encode("ascii")
 
 
+def _fill_c(text: bytes, signature: Signature, request: EmitRequest) -> Content:
+    from graphc.backends.c.artifact import large_arrays
+    from graphc.backends.c.large_data import FilledText
+
+    arrays = large_arrays(signature, request)
+    return FilledText(text, arrays) if arrays else [text]
+
+
 def _isa(target: str) -> str:
     return c_target(target).isa
 
@@ -62,8 +77,9 @@ BACKEND = Backend(
     summary="C with vector extensions: one file, or calls through the system's compiler",
     stage="kernels",
     compile=_compile,
-    emit={"c": FileKind(".c", "one C file with the parameters in it", _emit_c)},
+    emit={"c": FileKind(".c", "one C file with the parameters in it", _emit_c, fill=_fill_c)},
     isa=_isa,
     machine=_machine,
     code=KeptCode(_make, _load, _versions),
+    adds=True,
 )

@@ -30,6 +30,7 @@ from graphc.backends.abi import (
 )
 from graphc.backends.base import EmitRequest
 from graphc.backends.c.emit import ENTRY, OPENING, add_entry
+from graphc.backends.c.large_data import LARGE, WARNING_OFF, declaration
 from graphc.backends.c.types import literal
 from graphc.backends.c.wide import WideModule
 from graphc.backends.llvm.target import Target
@@ -39,7 +40,6 @@ from graphc.ir.types import DType
 from graphc.runtime.signature import (
     NUMPY_DTYPES,
     ROLES_OF_MODEL,
-    STATE_ALIGNMENT,
     Argument,
     Signature,
 )
@@ -47,19 +47,17 @@ from graphc.runtime.signature import (
 _ROW = 8
 """Numbers of a parameter in a line."""
 
+_FIRST_STATE = "first_state"
+
 
 def emit_artifact(
     function: Function, signature: Signature, target: Target, request: EmitRequest
 ) -> str:
-    """The file. Reports functions that an artifact cannot hold."""
+    """The file, with places for `large_arrays`. Reports functions that an artifact cannot hold."""
     check_signature(signature, takes_steps=True)
     module = WideModule(target)
     add_entry(module, function, signature, target, linkage="static ")
-    parameters = {
-        a.name: f"parameter{i}"
-        for i, a in enumerate(a for a in signature.arguments if a.role in ROLES_OF_MODEL)
-        if a not in signature.state_places
-    }
+    parameters = _embedded(signature)
     arrays = [
         _array(parameters[a.name], a, request.parameters[a.name])
         for a in signature.arguments
@@ -72,12 +70,40 @@ def emit_artifact(
         OPENING,
         _target_check(target),
         module.text(),
+        *([WARNING_OFF] if large_arrays(signature, request) else []),
         *arrays,
         *_state(signature, request),
         _run(signature, parameters),
         _small_functions(signature, request),
     ]
     return "\n".join(parts)
+
+
+def large_arrays(signature: Signature, request: EmitRequest) -> dict[str, np.ndarray]:
+    """The arrays that are no lists of numbers, by their names in the file."""
+    names, given = _embedded(signature), request.parameters
+    found = {
+        names[a.name]: _contiguous(a, given[a.name]) for a in signature.arguments if a.name in names
+    }
+    if signature.state_places:
+        found[_FIRST_STATE] = np.frombuffer(first_state(signature, given), np.uint8)
+    return {name: array for name, array in found.items() if _is_large(array)}
+
+
+def _embedded(signature: Signature) -> dict[str, str]:
+    """The parameters that are in the file, and their names in it."""
+    held = [a for a in signature.arguments if a.role in ROLES_OF_MODEL]
+    return {a.name: f"parameter{i}" for i, a in enumerate(held) if a not in signature.state_places}
+
+
+def _contiguous(argument: Argument, values: np.ndarray) -> np.ndarray:
+    """A parameter's data, row-major."""
+    return np.ascontiguousarray(values, NUMPY_DTYPES[argument.dtype])
+
+
+def _is_large(array: np.ndarray) -> bool:
+    """Or has nans, whose bits no number says."""
+    return array.nbytes >= LARGE or bool(array.dtype.kind == "f" and np.isnan(array).any())
 
 
 def _comment(lines: Sequence[str]) -> str:
@@ -112,17 +138,18 @@ def _target_check(target: Target) -> str:
 
 
 def _array(name: str, argument: Argument, values: np.ndarray) -> str:
-    """A parameter's data, row-major."""
-    array = np.ascontiguousarray(values, NUMPY_DTYPES[argument.dtype]).reshape(-1)
-    element = memory_element(element_of(DType(argument.dtype)))
-    listed = [literal(x, element) for x in array.tolist()] or ["0"]
-    rows = [", ".join(listed[i : i + _ROW]) for i in range(0, len(listed), _ROW)]
+    """A parameter's data; of a large one its place."""
+    array = _contiguous(argument, values)
     shape = "x".join(map(str, argument.shape))
+    comment = f"/* {comment_text(argument.name)}, {shape} */\n"
+    if _is_large(array):
+        return comment + declaration(name, array.nbytes, ARENA_ALIGNMENT)
+    element = memory_element(element_of(DType(argument.dtype)))
+    listed = [literal(x, element) for x in array.reshape(-1).tolist()] or ["0"]
+    rows = [", ".join(listed[i : i + _ROW]) for i in range(0, len(listed), _ROW)]
     return (
-        f"/* {comment_text(argument.name)}, {shape} */\n"
-        f"static const _Alignas({ARENA_ALIGNMENT}) {C_TYPES[argument.dtype]} {name}[] = {{\n    "
-        + ",\n    ".join(rows)
-        + "};\n"
+        f"{comment}static const _Alignas({ARENA_ALIGNMENT}) {C_TYPES[argument.dtype]} {name}[] = "
+        "{\n    " + ",\n    ".join(rows) + "};\n"
     )
 
 
@@ -151,12 +178,15 @@ def _state(signature: Signature, request: EmitRequest) -> list[str]:
     if not signature.state_places:
         return []
     content = first_state(signature, request.parameters)
-    rows = [", ".join(map(str, content[i : i + 32])) for i in range(0, len(content), 32)]
+    if _is_large(np.frombuffer(content, np.uint8)):
+        array = declaration(_FIRST_STATE, len(content), ARENA_ALIGNMENT)
+    else:
+        rows = [", ".join(map(str, content[i : i + 32])) for i in range(0, len(content), 32)]
+        kind = f"static const _Alignas({ARENA_ALIGNMENT}) unsigned char {_FIRST_STATE}[]"
+        array = f"{kind} = {{\n    " + ",\n    ".join(rows) + "};\n"
     return [
-        f"static const _Alignas({ARENA_ALIGNMENT}) unsigned char first_state[] = {{\n    "
-        + ",\n    ".join(rows)
-        + "};\n",
-        f"const void *{request.name}_start(void)\n{{\n    return first_state;\n}}\n",
+        array,
+        f"const void *{request.name}_start(void)\n{{\n    return {_FIRST_STATE};\n}}\n",
         f"int64_t {request.name}_state_bytes(void)\n{{\n    return {signature.state_bytes};\n}}\n",
     ]
 
@@ -173,7 +203,7 @@ def _checks(signature: Signature) -> Iterator[str]:
     aligned = [f"(uintptr_t){p.identifier} % sizeof *{p.identifier}" for p in wide]
     if signature.state_places:
         pointers.append("!state")
-        aligned.append(f"(uintptr_t)state % {STATE_ALIGNMENT}")
+        aligned.append(f"(uintptr_t)state % {ARENA_ALIGNMENT}")
     arena: list[str] = []
     if signature.arena_bytes:
         pointers.append("!arena")

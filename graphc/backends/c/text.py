@@ -274,17 +274,20 @@ class Code(Operations):
 
     def invoke(self, function: str | Val, arguments: Iterable[Val]) -> None:
         given = list(arguments)
+        self._do(f"{self._called(function, given, 'void')}({self._listed(given)});")
+
+    def _called(self, function: str | Val, given: Sequence[Val], result: str) -> str:
+        """A function by its name, or through a pointer, with the types of what it is given."""
         if isinstance(function, str):
-            called = function
-        else:
-            types = ", ".join(self._types.given(a.type) for a in given)
-            called = f"((void (*)({types})){self._use(function, UNARY)})"
-        self._do(f"{called}({self._listed(given)});")
+            return function
+        types = ", ".join(self._types.given(a.type) for a in given)
+        return f"(({result} (*)({types})){self._use(function, UNARY)})"
 
     def invoke_for(
-        self, function: str, arguments: Iterable[Val], types: Sequence[LaneType]
+        self, function: str | Val, arguments: Iterable[Val], types: Sequence[LaneType]
     ) -> list[Val]:
-        call = f"{function}({self._listed(arguments)})"
+        given, result = list(arguments), self._types.given(types[0])
+        call = f"{self._called(function, given, result)}({self._listed(given)})"
         if len(types) == 1:
             made = self._value(types[0], call)
             self._lines.lines[-1].needed = True

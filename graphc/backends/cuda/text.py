@@ -207,8 +207,10 @@ class CudaCode(Writer):
         return self.value(type_, f"{name}({', '.join(map(self.use, arguments))})")
 
     def invoke_for(
-        self, function: str, arguments: Iterable[Val], types: Sequence[LaneType]
+        self, function: str | Val, arguments: Iterable[Val], types: Sequence[LaneType]
     ) -> list[Val]:
+        if not isinstance(function, str):
+            self._refuse()
         given = ", ".join(map(self.use, arguments))
         name = f"x{self._count}"
         self._count += 1

@@ -170,4 +170,5 @@ BACKEND = Backend(
     profile=Profiling(_profiled, _peak),
     table_rows=TableRows(_make_table_rows, _load_table_rows),
     pool=PoolCode(_keep_pools_by),
+    adds=True,
 )

@@ -33,7 +33,7 @@ from graphc.backends.loops.memory import stack_array
 from graphc.backends.loops.values import I1, I64, PTR, Val, element_of, index, lane_type
 from graphc.ir.core import Function
 from graphc.ir.types import DType
-from graphc.runtime.signature import NUMPY_DTYPES, STATE_ALIGNMENT, Argument, Result, Signature
+from graphc.runtime.signature import NUMPY_DTYPES, Argument, Result, Signature
 
 
 def emit_artifact(
@@ -160,7 +160,7 @@ def _check_arrays(code: Code, signature: Signature, data: Sequence[Val], arena: 
         _leave_if(code, [_is_misaligned(code, arena, ARENA_ALIGNMENT)], 3)
     ports: list[Argument | Result] = [*signature.with_role("input"), *signature.fresh_results]
     sizes = [NUMPY_DTYPES[p.dtype].itemsize for p in ports]
-    sizes += [STATE_ALIGNMENT] * bool(signature.state_places)
+    sizes += [ARENA_ALIGNMENT] * bool(signature.state_places)
     wrong = [_is_misaligned(code, p, size) for p, size in zip(data, sizes, strict=True) if size > 1]
     _leave_if(code, wrong, 4)
 

@@ -377,8 +377,9 @@ class Code(Writer):
         self.do(f"call void {name}({', '.join(map(str, arguments))})")
 
     def invoke_for(
-        self, function: str, arguments: Iterable[Val], types: Sequence[LaneType]
+        self, function: str | Val, arguments: Iterable[Val], types: Sequence[LaneType]
     ) -> list[Val]:
+        function = function if isinstance(function, str) else function.ref
         if len(types) == 1:
             return [self.call(types[0], function, arguments)]
         listed, together = ", ".join(map(str, arguments)), _structure(types)

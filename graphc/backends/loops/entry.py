@@ -1,12 +1,15 @@
 """A planned function as one module: a function per nest or product, and an entry that calls them.
 
-    i32 entry(ptr buffers, ptr dims, ptr arena, ptr pool)     0, or 5: no registers of AMX
+    i32 entry(ptr buffers, ptr dims, ptr arena, ptr pool)
 
-buffers  pointers of all arguments in order, then of the fresh results in order
+buffers  pointers of all arguments in order, then of the fresh results in order; then, of a function
+         that adds over members, of what does that (`all_reduce.py`)
 dims     the sizes of the signature's dims as i64, in order
 arena    scratch memory of `signature.arena_bytes`, 64-byte aligned
 pool     threads that share the chunks of split operations (`parallel_for.py`); null: this one
          computes all, the same bits
+
+The result is 0, or what has kept the function from its end: `NO_AMX`, `NO_SUM`.
 
 The same function and machine always give the same text.
 """
@@ -14,10 +17,11 @@ The same function and machine always give the same text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 
+from graphc.backends.loops.all_reduce import emit_all_reduce
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
@@ -50,6 +54,7 @@ from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
+    Collective,
     Contraction,
     Copy,
     Folding,
@@ -95,6 +100,7 @@ from graphc.passes.analysis.window_products import (
     product_of,
 )
 from graphc.runtime.signature import Signature
+from graphc.support.adjacent import adjacent
 from graphc.support.diagnostics import InternalError
 
 PART_OPERATIONS = 256
@@ -120,8 +126,10 @@ def write_entry(
         machine = replace(machine, has_fma=False)
     homes = {a: Address("argument", i) for i, a in enumerate(function.arguments)}
     stages: list[list[Writer]] = []
+    sums: list[bool] = []
     for stage in _stages(list(function.block)):
         stages.append([])
+        sums.append(any(map(_is_sum, stage[0])))
         for part in stage:
             emitter = _EntryEmitter(module, signature, machine, homes, part, around)
             for op in part:
@@ -139,11 +147,17 @@ def write_entry(
         ]
         for stage in stages
     ]
-    status = [NO_AMX]
-    with when(whole, whole.amx_permission(), status) if needs_amx else nullcontext(status) as ends:
-        for stage in named:
+    status = ends = [NO_AMX]
+    with ExitStack() as conditions:
+        if needs_amx:
+            ends = conditions.enter_context(when(whole, whole.amx_permission(), status))
+        for stage, is_sum in zip(named, sums, strict=True):
+            if is_sum:
+                ends[:] = whole.invoke_for(stage[0], ENTRY_PARAMETERS, (I32,))
+                has_sum = whole.compare("eq", ends[0], constant(0, I32))
+                ends = conditions.enter_context(when(whole, has_sum, ends))
             # Time stamps are written by one thread.
-            if len(stage) > 1 and around is None:
+            elif len(stage) > 1 and around is None:
                 _run_together(module, whole, stage)
             else:
                 for name in stage:
@@ -174,13 +188,13 @@ def _needs_amx(function: Function, machine: Machine) -> bool:
 def _stages(operations: list[Operation]) -> list[list[list[Operation]]]:
     """The operations in parts that are functions of their own: the time that LLVM takes for one
     grows faster than its length. A stage is one part, or a part for each of loops that run at the
-    same time."""
+    same time. A sum over members, which may not be made, is a stage."""
     stages: list[list[list[Operation]]] = [[[]]]
     is_closed = False
     for op in operations:
         if is_beside(op) and isinstance(op.schedule, LoopSchedule):
             stages[-1].append([op])
-        elif isinstance(op.schedule, LoopSchedule) and has_one_beside(op):
+        elif (isinstance(op.schedule, LoopSchedule) and has_one_beside(op)) or _is_sum(op):
             stages.append([[op]])
             is_closed = True
         elif is_closed or len(stages[-1][0]) == PART_OPERATIONS:
@@ -189,6 +203,10 @@ def _stages(operations: list[Operation]) -> list[list[list[Operation]]]:
         else:
             stages[-1][0].append(op)
     return [stage for stage in stages if stage != [[]]] or [[[]]]
+
+
+def _is_sum(op: Operation) -> bool:
+    return isinstance(op.opdef.codegen, Collective)
 
 
 class _Where(dict[Value, Val]):
@@ -231,6 +249,8 @@ class _EntryEmitter(Walker[Val, Val]):
         self.results = _result_slots(signature)
         self.homes = homes
         super().__init__(_Where(homes, self._address))
+        self.status = constant(0, I32)
+        self.adder = len(signature.arguments) + len(signature.fresh_results)
         self.slots: dict[int, Val] = {}
         self.arena: dict[int, Val] = {}
         self.sizes: dict[str, Val] = {}
@@ -246,7 +266,7 @@ class _EntryEmitter(Walker[Val, Val]):
         """The end of the function, and workspace for tasks, now that its size is known."""
         self._compute_beside()
         self.reserve_context(self.context_slots)
-        self.code.leave([constant(0, I32)])
+        self.code.leave([self.status])
 
     def operation(self, op: Operation) -> None:
         """Writes the calls of one operation, of a loop those of its steps."""
@@ -280,6 +300,8 @@ class _EntryEmitter(Walker[Val, Val]):
                 self._selection(op)
             case StridedCopy() as how:
                 self._move(op, how)
+            case Collective():
+                self._all_reduce(op)
             case Copy():
                 nest = copy_nest(op.operands[0].tensor)
                 self._nest_call(op, nest, {}, op.schedule_as(CopySchedule).nest)
@@ -551,6 +573,20 @@ class _EntryEmitter(Walker[Val, Val]):
             self._call(made.apply, pointers, made.symbols)
         else:
             self._in_ranges(made.apply, pointers, made.symbols, made.chunking)
+
+    def _all_reduce(self, op: Operation) -> None:
+        """What does not lie side by side yet is copied there; then all of it is added."""
+        for operand, result in zip(op.operands, op.results, strict=True):
+            if self.where[operand] != self.where[result]:
+                self.copy(self.where[operand], result)
+        bytes_ = adjacent(v.tensor.bound_bytes for v in op.results)[-1]
+        self.status = emit_all_reduce(
+            self.code,
+            self._slot(self.adder),
+            self.where[op.results[0]],
+            bytes_,
+            op.results[0].tensor.dtype.itemsize,
+        )
 
     def _move(self, op: Operation, how: StridedCopy) -> None:
         move = move_of(how, op.params, [v.tensor for v in op.operands], op.result.tensor)

@@ -210,9 +210,9 @@ class Writer(ABC):
 
     @abstractmethod
     def invoke_for(
-        self, function: str, arguments: Iterable[Val], types: Sequence[LaneType]
+        self, function: str | Val, arguments: Iterable[Val], types: Sequence[LaneType]
     ) -> list[Val]:
-        """A call of a function that gives several values."""
+        """A call of a function that gives values: of the module, or through a pointer."""
 
     @abstractmethod
     def leave(self, results: Sequence[Val] = ()) -> None:

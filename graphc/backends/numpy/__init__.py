@@ -21,4 +21,5 @@ BACKEND = Backend(
     emit={
         "py": FileKind(".py", "a Python module that needs only numpy", emit_py, is_compiled=False)
     },
+    adds=True,
 )

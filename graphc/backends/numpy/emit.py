@@ -25,6 +25,7 @@ from graphc.backends.numpy.update_rows import UpdateText
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
+    Collective,
     Contraction,
     Copy,
     Folding,
@@ -46,14 +47,17 @@ from graphc.ops.convolution import conv_shape
 from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
 from graphc.ops.update_rows import row_update
+from graphc.support.adjacent import adjacent
 from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
 
+ALL_REDUCE = "all_reduce"
+"""The parameter that puts sums over members into an array, of functions that have such sums."""
 RESERVED = {
     *HELPERS,
     *("np", "argparse", "base64", "json", "sys", "arena", "start", "stop", "new_arena"),
-    *("run", "info", "main", "checked", "read", "run_blocks", "write"),
+    *(ALL_REDUCE, "run", "info", "main", "checked", "read", "run_blocks", "write"),
     *("array", "arrays", "d", "dim", "dtype", "name", "outputs", "shape", "sizes"),  # in `run`
     *("ARENA_BYTES", "BOUNDS", "INFO", "INPUTS", "OUTPUTS", "PARAMETERS"),
     *("OSError", "ValueError", "float", "isinstance", "iter", "len"),
@@ -116,7 +120,9 @@ class _FunctionText(Walker[Buffer, str]):
             if r.updates is None
         ]
         arguments = [self.where[a].name for a in function.arguments]
-        parameters = ", ".join([*self._dims.values(), "arena", *arguments, *fresh])
+        is_shared = any(isinstance(op.opdef.codegen, Collective) for op in function.block)
+        adder = [ALL_REDUCE] * is_shared
+        parameters = ", ".join([*self._dims.values(), "arena", *adder, *arguments, *fresh])
         body = self._lines
         body.add(f"def {self._name}({parameters}):")
         body.indent()
@@ -188,8 +194,21 @@ class _FunctionText(Walker[Buffer, str]):
                 text.write(how, op.params, operands, (out, op.result.tensor))
             case Copy():
                 self.copy(self.where[op.operands[0]], op.result)
+            case Collective():
+                self._all_reduce(op)
             case other:
                 raise InternalError(f"`{op.opdef.name}` ({other}) is not at kernel level")
+
+    def _all_reduce(self, op: Operation) -> None:
+        """What does not lie side by side yet is copied there; then all of it is added."""
+        for operand, result in zip(op.operands, op.results, strict=True):
+            source, target = self.where[operand], self.where[result]
+            if (source.kind, source.index) != (target.kind, target.index):
+                self.copy(source, result)
+        dtype, first = op.results[0].tensor.dtype, op.placement[0].index
+        count = adjacent(v.tensor.bound_bytes for v in op.results)[-1] // dtype.itemsize
+        whole = f"np.ndarray({count}, {dtype_text(dtype)}, arena, {first})"
+        self._lines.add(f"{ALL_REDUCE}({whole})")
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)

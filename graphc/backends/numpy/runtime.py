@@ -17,6 +17,8 @@ from graphc.backends.base import CompiledFunction, aligned_bytes
 from graphc.backends.numpy.emit import Emitted, emit_function
 from graphc.backends.numpy.standalone import helper_text
 from graphc.ir.core import Function
+from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.shared_sums import SharedSums
 from graphc.runtime.signature import Signature
 
 
@@ -30,6 +32,7 @@ class NumpyFunction(CompiledFunction):
         self._dims = tuple(d.name for d in signature.dims)
         self._arena_bytes = emitted.arena_bytes
         self._threads = threading.local()
+        self._sums: SharedSums | None = None
 
     def __call__(
         self,
@@ -41,7 +44,13 @@ class NumpyFunction(CompiledFunction):
         arena: np.ndarray | None = getattr(self._threads, "arena", None)
         if arena is None:
             arena = self._threads.arena = aligned_bytes(self._arena_bytes, self._signature.dims)
-        self._run(*[sizes[d] for d in self._dims], arena, *arguments, *results)
+        adder = () if self._sums is None else (self._sums.add,)
+        self._run(*[sizes[d] for d in self._dims], arena, *adder, *arguments, *results)
+
+    def add_over(self, communicator: Communicator) -> None:
+        """See `CompiledFunction`."""
+        self._sums = SharedSums(self._signature, communicator)
+        self.is_shared = True
 
 
 def compile_function(function: Function, signature: Signature) -> NumpyFunction:

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from graphc.ir.codegen import FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
+from graphc.ir.codegen import Collective, FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
@@ -293,8 +293,18 @@ class _Checker:
             if not self._is_intact(value):
                 self._say(op, f"writes two results to {self._place[value]}")
         self._works_in(op, before)
+        if isinstance(op.opdef.codegen, Collective):
+            self._require_side_by_side(op)
         if isinstance(op.opdef.codegen, Loop):
             self._loop(op)
+
+    def _require_side_by_side(self, op: Operation) -> None:
+        """Sums over members lie one behind the other, each from the next multiple of 64 on."""
+        at = op.placement[0].index
+        for value, place in zip(op.results, op.placement, strict=True):
+            if place != Address("arena", at):
+                self._say(op, f"has {_name(value)} at {place}, not side by side at arena:{at}")
+            at += _aligned(value.tensor.bound_bytes)
 
     def _works_in(self, op: Operation, operands: Mapping[Value, Address]) -> None:
         """The workspace is written all the time, while operands are read and results made."""
@@ -410,13 +420,16 @@ def _name(value: Value) -> str:
 def _is_in_place(op: Operation, result: Value, operands: list[Value], same_place: bool) -> bool:
     """Whether `op` may write `result` over these operands (all that lie in that memory).
 
-    `update_rows` over the table that the result is the new form of. Otherwise only a kernel without
+    `update_rows` over the table that the result is the new form of; a sum over members over what
+    this one adds. Otherwise only a kernel without
     reductions, or the body of a product, whose space is the result's dims, and which reads each of
     them at exactly those dims: then every element is read before it is written.
     """
     category = op.opdef.codegen
     if isinstance(category, RowUpdate):
         return same_place and operands == [updates(op, result)]
+    if isinstance(category, Collective):
+        return same_place and operands == [op.operands[result.index]]
     if not isinstance(category, Kernel | FusedProduct) or not same_place:
         return False
     if isinstance(category, FusedProduct) and any(v in op.operands[:2] for v in operands):

@@ -126,6 +126,11 @@ def shards_of(communicator: Communicator) -> int:
     return getattr(communicator, "shards", 0) or communicator.size
 
 
+def has_own_shards(communicator: Communicator) -> bool:
+    """Whether its parts of a minibatch are the same for any number of members."""
+    return bool(getattr(communicator, "shards", 0))
+
+
 def wire_of(communicator: Communicator) -> Wire:
     """What gradients travel as."""
     return communicator.wire if isinstance(communicator, PieceCommunicator) else "full"

@@ -171,6 +171,17 @@ def test_steps_of_a_network_are_those_in_python(tmp_path: Path) -> None:
         _compare(library, step, values, rule, minibatches("f4", 16))
 
 
+def test_a_large_state_begins_the_same_in_c(tmp_path: Path) -> None:
+    """Which is then no list of numbers, and in which the learner's arrays are zeros."""
+    source = tmp_path / "net.ndl"
+    source.write_text(NETWORK.replace("Parameter(5,", "Parameter(900,").replace("(3, 5", "(3, 900"))
+    options, _ = LEARNERS["momentum"]
+    of_object, of_c = libraries(tmp_path, source, *options, "--bound", "8")
+    assert len(of_c.state) > 1 << 16
+    np.testing.assert_array_equal(of_c.state, of_object.state)
+    assert '"",\n' in (tmp_path / "step.c").read_text()
+
+
 def _compare(
     library: Library,
     step: Any,

@@ -375,22 +375,3 @@ def test_members_of_another_version_are_told_so_before_anything_else(
     for number, message in enumerate(together(3, member)):
         here = "0.0.9" if number == 2 else "0.1.0"
         assert f"other than on member 0 are: graphc (here {here}) (member 2); settings" in message
-
-
-def test_sequences_are_at_least_one_for_each_member() -> None:
-    """7 sequences by 3: the last minibatch has one."""
-    training = Training(LOOP, STEPS, options={"minibatch": 3})
-
-    def member(number: int, communicator: gc.comm.Communicator) -> str:
-        with pytest.raises(gc.GraphcError) as raised:
-            training.member(number, communicator)
-        return str(raised.value)
-
-    assert all("2 members require a sequence each, got 1" in m for m in together(2, member))
-
-
-def test_truncated_sequences_are_refused() -> None:
-    first, _ = gc.comm.threads(2, PATIENCE)
-    with pytest.raises(gc.GraphcError) as raised:
-        Training(LOOP, STEPS, options={"truncate": 2}).member(0, first)
-    assert [d.slug for d in raised.value.diagnostics] == ["not-supported"]

@@ -285,7 +285,7 @@ def test_data_and_programs_that_do_not_fit_are_refused() -> None:
 
 def test_random_numbers_of_a_program_are_refused_for_members() -> None:
     def noisy(x: Any, n: Any, w: Any) -> Any:
-        kept = gc.random_uniform((1, 4), n[0]) < 0.5
+        kept = gc.random_uniform((x.shape[0], 4), n[0]) < 0.5
         return {"logits": gc.where(kept, x, 0.0) @ w}
 
     drawn = {"w": np.linspace(-1, 1, 12).reshape(4, 3)}

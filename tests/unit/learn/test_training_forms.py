@@ -124,6 +124,3 @@ def test_what_cannot_be_trained_says_why() -> None:
     )
     with pytest.raises(gc.GraphcError, match="moves a running value, which has to be a parameter"):
         gc.compile_training(net, loss="squared_error", learner=gc.SGD(0.1))
-    first, _ = gc.comm.threads(2)
-    with pytest.raises(gc.GraphcError, match="members cannot share"):
-        gc.compile_training(_rows()[0], loss="squared_error", learner=gc.SGD(0.1), comm=first)

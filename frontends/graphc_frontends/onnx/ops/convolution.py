@@ -9,7 +9,7 @@ from typing import Any
 
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import fixed, mistake, rank_of, shape_of
+from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
 from graphc_frontends.onnx.windows import (
     Walk,
     channels_first,
@@ -100,13 +100,14 @@ def _by_phases(images: Any, kernel: Any, walk: Walk) -> Any:
     ]
 
 
-def _phases(images: Any, axis: int, cells: int, step: int, apart: int) -> Any:
+def _phases(images: Any, axis: int, cells: Dim, step: int, apart: int) -> Any:
     """Of one axis two, [cells, phases]: phase r begins at element `step * r`, and has every
-    `apart`-th; zeros behind the end."""
+    `apart`-th; zeros behind the end. Of an axis that calls decide there are cells for all of it."""
     lead, sizes = (slice(None),) * axis, shape_of(images)
-    length = step * (apart - 1) + apart * (cells - 1) + 1
-    extent = int(fixed([sizes[axis]], "a convolution")[0])
-    if extent > length:
+    length, extent = step * (apart - 1) + apart * (cells - 1) + 1, sizes[axis]
+    if not (isinstance(extent, int) and isinstance(length, int)):
+        images = _behind(images, axis, length - extent)
+    elif extent > length:
         images = images[(*lead, slice(0, length))]
     elif extent < length:
         images = _behind(images, axis, length - extent)
@@ -127,9 +128,9 @@ def _interleaved(made: Any) -> Any:
     return gc.reshape(made, (samples, *sizes, features))
 
 
-def _behind(images: Any, axis: int, after: int, before: int = 0) -> Any:
+def _behind(images: Any, axis: int, after: Dim, before: int = 0) -> Any:
     """Images with so many zeros at the ends of an axis."""
-    edges = [(0, 0)] * rank_of(images)
+    edges: list[tuple[Dim, Dim]] = [(0, 0)] * rank_of(images)
     edges[axis] = (before, after)
     return gc.pad(images, edges)
 
@@ -218,15 +219,15 @@ def conv_transpose(
     count = rank_of(x) - 2
     sizes = fixed(shape_of(w)[2:], "weights")
     _require_kernel(kernel_shape, sizes)
-    extents = fixed(shape_of(x)[2:], "a transposed convolution")
+    extents = shape_of(x)[2:]
     steps = [*(strides or [1] * count)]
     apart = [*(dilations or [1] * count)]
     more = [*(output_padding or [0] * count)]
     spans = [(s - 1) * d + 1 for s, d in zip(sizes, apart, strict=True)]
     full = [(e - 1) * s + k for e, s, k in zip(extents, steps, spans, strict=True)]
     if output_shape is not None:  # which may be larger than what the windows reach
-        wanted = output_shape[-count:]
-        more = [max(m, w - n) for m, w, n in zip(more, wanted, full, strict=True)]
+        wanted, known = output_shape[-count:], fixed(full, "output_shape")
+        more = [max(m, w - n) for m, w, n in zip(more, wanted, known, strict=True)]
     low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
     images = channels_last(x)
     if fixed(shape_of(w), "weights")[0] == group:
@@ -236,7 +237,7 @@ def conv_transpose(
     if max(more) > 0:
         made = gc.pad(made, [(0, 0), *((0, max(m, 0)) for m in more), (0, 0)])
     left = [n + m - a - b for a, b, n, m in zip(low, high, full, more, strict=True)]
-    if min(left) < 1:
+    if any(isinstance(n, int) and n < 1 for n in left):
         raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
     index = [slice(None)]
     index += [slice(a, n + m - b) for a, b, n, m in zip(low, high, full, more, strict=True)]
@@ -267,12 +268,13 @@ def _added_phases(images: Any, kernel: Any, steps: Sequence[int], apart: Sequenc
     if max(apart) == 1:
         return gc.conv_transpose(images, kernel, steps)
     count = len(steps)
-    extents = [int(e) for e in fixed(shape_of(images)[1:-1], "a transposed convolution")]
+    extents = shape_of(images)[1:-1]
     common = [*map(gcd, steps, apart)]
     steps = [s // g for s, g in zip(steps, common, strict=True)]
     apart = [d // g for d, g in zip(apart, common, strict=True)]
     for axis in range(count, 0, -1):
-        images = _phases(images, axis, -(-extents[axis - 1] // apart[axis - 1]), 1, apart[axis - 1])
+        gap = apart[axis - 1]
+        images = _phases(images, axis, (extents[axis - 1] + gap - 1) // gap, 1, gap)
     phases, inner = [*range(2, 2 * count + 1, 2)], [*range(1, 2 * count, 2)]
     images = gc.transpose(images, (0, *phases, *inner, 2 * count + 1))
     made = (
@@ -337,25 +339,26 @@ def _each_plane(images: Any, kernel: Any, steps: Sequence[int], apart: Sequence[
 
 
 def _cut(
-    full: Sequence[int],
+    full: Sequence[Dim],
     more: Sequence[int],
     steps: Sequence[int],
-    extents: Sequence[int],
+    extents: Sequence[Dim],
     pads: Sequence[int] | None,
     auto_pad: str,
     output_shape: Sequence[int] | None,
 ) -> tuple[list[int], list[int]]:
     """How many elements of the whole result are left out before and after, on each axis."""
     count = len(full)
-    if output_shape is None and auto_pad.startswith("SAME"):
-        output_shape = [e * s for e, s in zip(extents, steps, strict=True)]
-    if output_shape is None:
+    wanted: Sequence[Dim] | None = output_shape
+    if wanted is None and auto_pad.startswith("SAME"):
+        wanted = [e * s for e, s in zip(extents, steps, strict=True)]
+    if wanted is None:
         given = pads or [0] * (2 * count)
         return [*given[:count]], [*given[count:]]
     low: list[int] = []
     high: list[int] = []
-    for n, m, wanted in zip(full, more, output_shape[-count:], strict=True):
-        total = max(n + m - wanted, 0)
+    for n, m, size in zip(full, more, wanted[-count:], strict=True):
+        total = max(fixed([n + m - size], "output_shape")[0], 0)
         half = total // 2
         first = half if auto_pad == "SAME_UPPER" else total - half
         low.append(first)
@@ -371,7 +374,7 @@ def _spread(images: Any, steps: Sequence[int]) -> Any:
             apart = gc.expand_dims(images, axis + 1)
             zeros = [(0, 0)] * rank_of(apart)
             zeros[axis + 1] = (0, step - 1)
-            n = fixed([sizes[axis]], "a transposed convolution")[0]
+            n = sizes[axis]
             flat = gc.reshape(gc.pad(apart, zeros), (*sizes[:axis], n * step, *sizes[axis + 1 :]))
             images = flat[(slice(None),) * axis + (slice(0, (n - 1) * step + 1),)]
     return images

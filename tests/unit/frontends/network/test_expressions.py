@@ -171,6 +171,35 @@ def test_sizes_show_as_soon_as_they_follow() -> None:
     assert "?" in repr(net.plus(x, net.input("y", 4)))  # no size fits both
 
 
+def test_a_printed_network_has_the_sizes_that_follow() -> None:
+    net = Network()
+    assert repr(net) == "<Network of 0 nodes>"
+    image = net.image_input("image", 8, 8, 2)
+    maps = net.convolution(net.parameter("K", 4, 0), image, 3, 3, 4, zero_padding=True)
+    before = net.past_value(8)
+    h = before.bind(net.tanh(net.parameter("R", 8, 8) @ before + net.parameter("V", 8, 0) @ maps))
+    assert "?" not in str(net)
+    assert "node.parameter {rows = 4, cols = 18} : matrix<4x18>" in str(net)
+    assert repr(net) == "<Network of 10 nodes>"
+    assert h.operation.result.type != h.type  # looking changed nothing
+
+
+def test_arrays_next_to_nodes_are_refused_as_they_are() -> None:
+    net = Network()
+    x = net.input("x", 3)
+    for name, wrong in {
+        "times requires .* as A, got array": lambda: np.ones((2, 3)) @ x,
+        "times requires .* as B, got array": lambda: x @ np.ones((3, 2)),
+        "plus requires .* as a, got array": lambda: np.ones(3) + x,
+        "pow requires .* got array": lambda: np.ones(3) ** x,
+    }.items():
+        with pytest.raises(gc.GraphcError, match=name) as caught:
+            wrong()
+        assert caught.value.diagnostics[0].slug == "argument-type"
+    assert len(net.nodes) == 1
+    assert repr(np.float32(2) * x) == "<Node unnamed1: Scale matrix<3x*>>"
+
+
 def test_a_size_follows_an_edit() -> None:
     net = Network()
     x, y = net.input("x", 3), net.input("y", 5)

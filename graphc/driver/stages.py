@@ -1,0 +1,232 @@
+"""A step that meets other members several times: cut into stages, with meetings between them.
+
+    stage 0   up to the hidden layer's values          meeting 0   all_gather
+    stage 1   a part of the outputs, their maximum     meeting 1   all_fold
+    …
+
+An operation is in the earliest stage that has what it reads, but what costs nothing (constants,
+broadcasts, reshapes) is in each stage that reads it. Meetings have all collectives that wait for
+the same stage. What a stage makes for later ones is a result of it and an argument of theirs.
+Any backend compiles a stage, which knows nothing of members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphc.backends.signature import make_signature
+from graphc.driver.compile import all_passes, compile_kept, lower_by, run_passes
+from graphc.driver.options import CompileOptions
+from graphc.driver.prepare import infer
+from graphc.ir.clone import clone_shallow
+from graphc.ir.codegen import FREE, Collective
+from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
+from graphc.model.model import Model
+from graphc.ops import default_context
+from graphc.ops.communication import (
+    ALL_FOLD,
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    AllFoldParams,
+    AllGatherParams,
+)
+from graphc.passes import pipeline
+from graphc.passes.manager import Pass
+from graphc.passes.merge_products import MergeProducts
+from graphc.passes.split_outputs import Part, split_outputs
+from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.signature import Signature
+from graphc.runtime.stages import Exchange, Stage, StagedFunction
+
+
+def compile_split(
+    communicator: Communicator,
+    names: Sequence[str],
+    found: dict[str, int],
+    model: Model,
+    passes: Sequence[Pass],
+    options: CompileOptions,
+) -> tuple[CompiledFunction, Signature]:
+    """What `passes` make of a network, with the outputs of these parameters split over members.
+
+    found  gets the names of all arrays that are split, with their rows
+    """
+    infer(model)
+    part = Part(communicator.rank, communicator.size)
+    apart = [p for p in passes if not isinstance(p, MergeProducts)]
+    lowered = lower_by(model, apart, options)
+    function, split = split_outputs(lowered.module, lowered.function, names, part)
+    rows = {a.name: a.shape[0] for a in lowered.signature.arguments if a.name in split}
+    parts: dict[str, tuple[int, int]] = {}
+    for name, count in rows.items():
+        assert isinstance(count, int)
+        found[name], parts[name] = count, part.of(count)
+    module = Module([function], lowered.module.dims)
+    run_passes(module, pipeline("cse,dce"), default_context(), options)
+    modules, meetings = cut(module, module.functions[0])
+    stages = [_compiled(m, options) for m in modules]
+    return StagedFunction(lowered.signature, stages, meetings, communicator, parts), (
+        lowered.signature
+    )
+
+
+def cut(module: Module, function: Function) -> tuple[list[Module], list[list[Exchange]]]:
+    """The stages, and what members exchange behind each but the last."""
+    return _Cut(module, function).made()
+
+
+class _Cut:
+    def __init__(self, module: Module, function: Function) -> None:
+        self.module, self.function = module, function
+        self.ops = [op for op in function.block if op is not function.block.terminator]
+        self.ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
+        self.behind: dict[Operation, int] = {}
+        for op in self.ops:
+            stage = max([0, *(self.ready[x] for x in op.operands)])
+            if isinstance(op.opdef.codegen, Collective):
+                self.behind[op] = stage
+                stage += 1
+            self.ready.update(dict.fromkeys(op.results, stage))
+        self.count = 1 + max(self.ready.values())
+        self.names: dict[Value, str] = {}
+
+    def made(self) -> tuple[list[Module], list[list[Exchange]]]:
+        """From the last stage to the first: what one reads, an earlier one has to give."""
+        given: list[dict[Value, None]] = [{} for _ in range(self.count)]
+        meetings: list[list[Exchange]] = [[] for _ in range(self.count - 1)]
+        for op, stage in self.behind.items():
+            meetings[stage].append(self._exchange(op))
+            for x in op.operands:
+                if not self._is_outside(x):
+                    given[stage if self._is_free(x) else self.ready[x]][x] = None
+        returned: list[list[tuple[ResultInfo, Value]]] = [[] for _ in range(self.count)]
+        last_read = {
+            a: max([0, *(self._stage_of(op) for op in a.users())]) for a in self.function.arguments
+        }
+        for info, value in zip(self.function.results, self.function.returned, strict=True):
+            stage = self.count - 1
+            if not self._is_outside(value) and not self._is_free(value):
+                stage = self.ready[value]
+            argument = self.function.argument(info.updates or "")
+            if argument is not None and last_read[argument] > stage:
+                stage = self.count - 1  # an update in place comes behind all that reads it
+            returned[stage].append((info, value))
+        modules: list[Module] = []
+        for stage in reversed(range(self.count)):
+            modules.insert(0, self._stage(stage, returned[stage], given))
+        return modules, meetings
+
+    def _stage_of(self, op: Operation) -> int:
+        if op is self.function.block.terminator:
+            return 0
+        if op in self.behind:
+            return self.behind[op]
+        if isinstance(op.opdef.codegen, FREE):  # computed wherever it is read
+            readers = [r for v in op.results for r in v.users()]
+            return max([0, *(self._stage_of(r) for r in readers)])
+        return self.ready[op.results[0]]
+
+    def _name(self, value: Value) -> str:
+        if value.op is None:
+            return value.name or ""
+        return self.names.setdefault(value, f"stage.{len(self.names)}")
+
+    def _is_outside(self, value: Value) -> bool:
+        """Whether no stage computes it: an argument, or what members exchanged."""
+        return value.op is None or value.op in self.behind
+
+    def _is_free(self, value: Value) -> bool:
+        return value.op is not None and isinstance(value.op.opdef.codegen, FREE)
+
+    def _exchange(self, op: Operation) -> Exchange:
+        gives = tuple(self._name(x) for x in op.operands)
+        gets = tuple(self._name(v) for v in op.results)
+        made = Exchange("own", gives, gets)
+        if op.opdef is ALL_REDUCE:
+            made = replace(made, kind="sum")
+        elif op.opdef is REDUCE_SCATTER:
+            made = replace(made, kind="scatter")
+        elif op.opdef is ALL_FOLD:
+            made = replace(made, kind=op.params_as(AllFoldParams).by)
+        elif op.opdef is ALL_GATHER:
+            params = op.params_as(AllGatherParams)
+            made = replace(made, kind="gather", start=params.start, stop=params.stop)
+        has_samples = op.opdef not in (ALL_REDUCE, ALL_FOLD)
+        if has_samples:
+            (own, total) = op.operands[0].tensor.dims[0], op.result.tensor.dims[0]
+            if op.opdef is not ALL_GATHER:
+                own, total = total, own
+            made = replace(made, own=str(own), total=str(total))
+        return made
+
+    def _stage(
+        self,
+        stage: int,
+        returned: Sequence[tuple[ResultInfo, Value]],
+        given: list[dict[Value, None]],
+    ) -> Module:
+        outputs = [*returned, *((ResultInfo(self._name(v)), v) for v in given[stage])]
+        needed, arguments = self._needed(stage, [v for _, v in outputs])
+        made = Function(
+            self.function.name,
+            self.function.kind,
+            results=[info for info, _ in outputs],
+            location=self.function.location,
+            contraction=self.function.contraction,
+            launch=self.function.launch,
+        )
+        values: dict[Value, Value] = {}
+        updated = {info.updates for info, _ in returned}
+        for argument, role in zip(self.function.arguments, self.function.roles, strict=True):
+            if argument in arguments or argument.name in updated:
+                values[argument] = made.add_argument(argument.name or "", argument.type, role)
+        for value in arguments:
+            if value.op is None:
+                continue
+            values[value] = made.add_argument(self._name(value), value.type, "input")
+            if value.op not in self.behind:
+                given[self.ready[value]][value] = None
+        for op in self.ops:
+            if op in needed:
+                copy = clone_shallow(op)
+                copy.set_operands(values[x] for x in op.operands)
+                made.block.append(copy)
+                values.update(zip(op.results, copy.results, strict=True))
+        end = clone_shallow(self.function.block.end)
+        end.set_operands(values[v] for _, v in outputs)
+        made.block.append(end)
+        return Module([made], self.module.dims)
+
+    def _needed(
+        self, stage: int, outputs: Sequence[Value]
+    ) -> tuple[set[Operation], dict[Value, None]]:
+        """The operations of a stage, and the values that it is given."""
+        ops: set[Operation] = set()
+        arguments: dict[Value, None] = {}
+        work = list(outputs)
+        while work:
+            value = work.pop()
+            op = value.op
+            is_here = not self._is_outside(value) and (
+                self.ready[value] == stage or self._is_free(value)
+            )
+            if op is None or not is_here:
+                arguments[value] = None
+            elif op not in ops:
+                ops.add(op)
+                work.extend(op.operands)
+        return ops, arguments
+
+
+def _compiled(module: Module, options: CompileOptions) -> Stage:
+    passes = all_passes((), options)
+
+    def lowered() -> tuple[Function, Signature]:
+        run_passes(module, passes, default_context(), options)
+        (function,) = module.functions
+        return function, make_signature(module, function)
+
+    return Stage(*compile_kept(module, passes, lowered, options))

@@ -1,0 +1,49 @@
+"""What the members of a training may share in another way than each its part of every minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphc.driver.compile import node_names
+from graphc.model.model import Model
+from graphc.ops.nodes.training import SHARD
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    has_own_shards,
+    shards_of,
+    wire_of,
+)
+from graphc.runtime.signature import Signature
+from graphc.support.diagnostics import fail
+
+
+def may_deal(signature: Signature, communicator: Communicator, trained: Sequence[str]) -> bool:
+    """Whether it decides nothing but the order of sums which member has which sequences: neither
+    places in the minibatch, nor statistics that each takes of its own, nor bits of shards."""
+    updated = {result.updates for result in signature.results}
+    moved = {a.name for a in signature.with_role("parameter") if a.name in updated}
+    is_placed = any(a.name == SHARD for a in signature.with_role("hyperparameter"))
+    return not (is_placed or moved - {*trained} or has_own_shards(communicator))
+
+
+def split_names(
+    model: Model,
+    split: Sequence[str],
+    trained: Sequence[str],
+    communicator: Communicator | None,
+) -> list[str]:
+    """The parameters of `split` as the network calls them. GraphcError for what cannot be split."""
+    if not split:
+        return []
+    if communicator is None:
+        raise fail("bad-option", "split is for members who train together: give comm=")
+    if shards_of(communicator) != communicator.size:
+        raise fail("bad-option", "split is of members' own steps, which have no shards")
+    if wire_of(communicator) != "full":
+        message = "what members that split a layer exchange travels as it is"
+        raise fail("bad-option", f"{message}: leave out wire={wire_of(communicator)!r}")
+    names = node_names(model, split)
+    for name in names:
+        if name not in trained:
+            raise fail("bad-option", f"split requires parameters that are trained, got `{name}`")
+    return names
