@@ -100,9 +100,7 @@ def command(
 
 
 @contextmanager
-def _members(
-    terminal: Terminal, top: Scope, settings: Settings
-) -> Generator[Communicator | None]:
+def _members(terminal: Terminal, top: Scope, settings: Settings) -> Generator[Communicator | None]:
     """This process as one of those that run the commands together, None if it runs them alone."""
     if not settings.members:
         yield None
@@ -147,9 +145,7 @@ class _Silent:
 
 
 @contextmanager
-def _report(
-    terminal: Terminal, log: Path | None, member: Communicator | None
-) -> Generator[Report]:
+def _report(terminal: Terminal, log: Path | None, member: Communicator | None) -> Generator[Report]:
     """A log file, bars and tables on a terminal, or the log on stderr, of the first member."""
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)

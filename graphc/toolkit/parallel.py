@@ -1,4 +1,4 @@
-"""The block `ParallelTrain` in `SGD`: how members train together, where `parallelTrain` asks for it.
+"""The block `ParallelTrain` in `SGD`: how members train, where `parallelTrain` asks for them.
 
 Names and values are those of the toolkit, later ones too. What the sums of gradients and the
 averages of parameters are is graphc's own (docs/members.md).
@@ -7,7 +7,6 @@ averages of parameters are is graphc's own (docs/members.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,9 +62,7 @@ OLD_STATS = integer("MAPerfStats", "an older name of syncPerfStats", 0)
 RESET = truth("resetSGDMomentum", "the momentum of SGD begins anew after an average", True)
 NESTEROV = truth("useNesterovMomentum", "blocks begin where their momentum would lead", True)
 BLOCK_RATE = number("blockLearningRate", "factor of the way to an average", 1.0)
-PER_SYNC = optional(
-    number("blockMomentumPerSync", "momentum from block to block; 1 - 1/members")
-)
+PER_SYNC = optional(number("blockMomentumPerSync", "momentum from block to block; 1 - 1/members"))
 TIME_CONSTANT = optional(
     number("blockMomentumAsTimeConstant", "the same, as samples after which it is 1/e")
 )
@@ -92,8 +89,6 @@ BLOCK_MOMENTUM = Block(
     "in ParallelTrain: the same, with a momentum over averages",
 )
 BLOCKS = (PARALLEL_BLOCK, DATA_PARALLEL, MODEL_AVERAGING, BLOCK_MOMENTUM)
-_SETS: Mapping[str, Method] = {block.name: block.name for block in BLOCKS[1:]}  # type: ignore[misc]
-
 AVERAGED_EVERY, BLOCKS_EVERY = 40_000, 120_000
 
 
@@ -163,7 +158,7 @@ def _method(block: Scope) -> Method:
     method = METHOD.of(block)
     if method is not None:
         return method
-    there = [_SETS[name] for name in _SETS if block.own_section(name) is not None]
+    there = [name for name in METHODS if block.own_section(name) is not None]
     if len(there) > 1:
         raise block.missing(METHOD.name)
     return there[0] if there else "DataParallelSGD"
@@ -226,9 +221,7 @@ def _block_momentum(block: Scope, members: int) -> BlockMomentum:
             message = f"`{TIME_CONSTANT.name}` requires a number of at least 0, got {constant:g}"
             raise value.fail(message)
         momentum = _faded(constant, block, period, members)
-    return BlockMomentum(
-        period, momentum, rate, nesterov=NESTEROV.of(block), reset=RESET.of(block)
-    )
+    return BlockMomentum(period, momentum, rate, nesterov=NESTEROV.of(block), reset=RESET.of(block))
 
 
 def _faded(constant: float, block: Scope, period: int, members: int) -> float:

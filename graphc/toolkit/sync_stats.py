@@ -117,9 +117,11 @@ class SyncStats:
         self._samples += part.samples
         self._mine += -(-(part.samples - member.rank) // member.size)
         if averaging is None:
-            self._count += len(next(iter(part.values.values())))
-            if self._count % self._every == 0:
-                seconds = member.seconds - self._seconds
+            before, count = self._count, len(next(iter(part.values.values())))
+            self._count += count
+            if self._count // self._every > before // self._every:
+                # Of many in one native call each has taken as long as the others.
+                seconds = (member.seconds - self._seconds) / count
                 self._line(f"Actual gradient aggregation time: {seconds:.6g}")
             self._seconds = member.seconds
             return

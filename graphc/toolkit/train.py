@@ -188,9 +188,7 @@ def _standing(files: ModelFiles, session: Session) -> tuple[bool, int | None]:
     return is_done, last
 
 
-def _train(
-    model: Model, plan: _Plan, session: Session, progress: Progress, extras: Extras
-) -> None:
+def _train(model: Model, plan: _Plan, session: Session, progress: Progress, extras: Extras) -> None:
     """By one, or by members as the block `ParallelTrain` says."""
     trainee, parallel = NetworkTrainee(model), plan.parallel
     if parallel is None:
