@@ -158,7 +158,7 @@ def _method(block: Scope) -> Method:
     method = METHOD.of(block)
     if method is not None:
         return method
-    there = [name for name in METHODS if block.own_section(name) is not None]
+    there: list[Method] = [name for name in METHODS if block.own_section(name) is not None]
     if len(there) > 1:
         raise block.missing(METHOD.name)
     return there[0] if there else "DataParallelSGD"

@@ -98,7 +98,8 @@ class SyncStats:
 
         def part(trained: Part) -> None:
             progress.part(trained)
-            self.part(trained)
+            if self._member.seconds > self._begun:  # not of epochs that each trains alone
+                self.part(trained)
 
         def epoch(record: EpochRecord) -> None:
             self.end()
@@ -110,6 +111,7 @@ class SyncStats:
         """An epoch."""
         self._count = self._in_block = self._samples = self._mine = 0
         self._since, self._seconds = time.perf_counter(), self._member.seconds
+        self._begun = self._seconds
 
     def part(self, part: Part) -> None:
         """Minibatches that have been trained."""
