@@ -144,6 +144,13 @@ def planned_parallel(sgd: Scope, session: Session, epochs: int) -> Parallel | No
     return Parallel(session.member, averaging, alone, stats)
 
 
+def ignored_block(sgd: Scope, session: Session) -> str:
+    """What is said where the block is there and nobody asks for members, otherwise ''."""
+    if session.member is not None or sgd.own_section(PARALLEL_BLOCK.name) is None:
+        return ""
+    return "parallelTrain option is not enabled. ParallelTrain config will be ignored."
+
+
 def _ask_all(block: Scope) -> None:
     """Note all keys of a block and of the sets in it, of which one alone is read."""
     block.ask(*(key.name for key in PARALLEL_BLOCK.keys))

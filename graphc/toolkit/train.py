@@ -32,7 +32,7 @@ from graphc.toolkit.networks import (
     open_model,
     planned_model,
 )
-from graphc.toolkit.parallel import BLOCKS, Parallel, planned_parallel
+from graphc.toolkit.parallel import BLOCKS, Parallel, ignored_block, planned_parallel
 from graphc.toolkit.readers import CV_READER, READER, planned_reader
 from graphc.toolkit.sgd import (
     ADAPT_TYPE,
@@ -60,6 +60,7 @@ class _Plan:
     network  what is trained where nothing is there to go on from
     digits   to which gradients are compared with differences before, 0: they are not
     parallel how members share it; None: it is trained by one
+    note     a line of the log before it begins
     """
 
     network: Model
@@ -71,6 +72,7 @@ class _Plan:
     adaptation: Adaptation | None = None
     digits: int = 0
     parallel: Parallel | None = None
+    note: str = ""
 
 
 def plan_training(scope: Scope, session: Session) -> Run:
@@ -141,6 +143,7 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         Showing(plan.epochs, names, lambda: plan.epoch_size or reader.reader.samples, every),
         digits=DIGITS.of(sgd) if GRADIENT_CHECK.of(sgd) else 0,
         parallel=planned_parallel(sgd, session, plan.epochs),
+        note=ignored_block(sgd, session),
     )
 
 
@@ -151,6 +154,8 @@ def _run(plan: _Plan, session: Session) -> None:
     if is_done:
         report.line("Final model exists. No further training is necessary.")
         return
+    if plan.note:
+        report.line(plan.note)
     if session.is_first:
         files.path.parent.mkdir(parents=True, exist_ok=True)
     model = plan.network
