@@ -381,7 +381,11 @@ def _parameters_of(signature: Signature) -> Iterable[str]:
 
 # --- the toolkit's keys ---------------------------------------------------------------------------
 
-TOOLKIT_TESTS = ("tests/unit/toolkit/test_commands.py", "tests/unit/toolkit/test_checked_first.py")
+TOOLKIT_TESTS = (
+    "tests/unit/toolkit/test_commands.py",
+    "tests/unit/toolkit/test_checked_first.py",
+    "tests/unit/toolkit/test_parallel.py",
+)
 SGD_TESTS = "tests/unit/toolkit/test_sgd_block.py"
 SGD_TEST = "test_a_key_makes_its_part_of_the_plan"
 BASE_TEST = "test_a_network_is_trained_and_measured"

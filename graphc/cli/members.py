@@ -1,8 +1,8 @@
 """`--comm`: a command that several processes run together, started by `mpirun`, `srun`
 or `torchrun`.
 
-One of them, the first, talks and writes files. Where one fails, it says why and ends all others,
-which would wait for it; what all of them fail in is said once.
+One of them, the first, talks and writes files. Where one fails, it says why and who it is, and ends
+all others, which would wait for it; what several of them fail in is said once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -21,12 +21,14 @@ import numpy as np
 from graphc.cli.command import RecordOption
 from graphc.cli.terminal import Terminal
 from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, WIRES, Communicator
-from graphc.runtime.communicators.gloo import gloo
-from graphc.runtime.communicators.mpi import MpiMember, mpi
-from graphc.support.diagnostics import fail
+from graphc.runtime.communicators.gloo import GlooMember, gloo
+from graphc.runtime.communicators.mpi import MpiMember, mpi, started, started_rank
+from graphc.support.diagnostics import GraphcError, fail
 
-FIRST_SPEAKS = 1.0
-"""Seconds that others leave to the first member to say what all of them fail in."""
+ANSWERS = 1.0
+"""Seconds in which other members say what fails there, before one speaks for all of them."""
+SPOKEN = 10.0
+"""Seconds in which that one ends the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,20 @@ class MembersOption(RecordOption):
     parameter, make = "members", MembersRequest
 
 
+def _expected(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """From here on what fails is told the other members, also before this process is one."""
+    terminal = ctx.find_object(Terminal)
+    if terminal is not None and value != "none":
+        held = hold(terminal)
+        terminal.after_failure = lambda code: _end_early(value, held, code)
+    return value
+
+
 comm_option = click.option(
     "--comm",
     cls=MembersOption,
+    is_eager=True,
+    callback=_expected,
     type=click.Choice(["none", "mpi", "gloo"]),
     default="none",
     show_default=True,
@@ -125,15 +138,48 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
             raise fail("bad-option", "--comm-split is for members: give --comm too")
         yield None
         return
+    shown = release(terminal)
     member = _member(request)
-    stderr = terminal.stderr
-    said = terminal.stderr = stderr if member.rank == 0 else io.StringIO()
+    verbosity, stdout = terminal.verbosity, terminal.stdout
     if member.rank > 0:
-        terminal.stdout = io.StringIO()
-    terminal.after_failure = lambda code: _end_all(member, stderr, said, code)
-    yield member
-    member.all_reduce(np.zeros(1))
+        terminal.verbosity, terminal.stdout = -1, io.StringIO()
+        terminal.stderr = Held(shown)
+    try:
+        yield member
+        member.all_reduce(np.zeros(1))
+    except BaseException:
+        terminal.stderr = shown
+        held = hold(terminal)  # what is said of it
+        terminal.after_failure = lambda code: _end_all(member, held, code)
+        raise
+    terminal.verbosity, terminal.stdout, terminal.stderr = verbosity, stdout, shown
+
+
+class Held(io.StringIO):
+    """What is said and not shown yet."""
+
+    def __init__(self, shown: TextIO) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def isatty(self) -> bool:
+        return self.shown.isatty()
+
+
+def hold(terminal: Terminal) -> Held:
+    """Keep what is said on stderr from now on."""
+    held = terminal.stderr = Held(terminal.stderr)
+    return held
+
+
+def release(terminal: Terminal) -> TextIO:
+    """Show what was kept, and what is said from now on; where that is."""
+    held = terminal.stderr
+    if isinstance(held, Held):
+        held.shown.write(held.getvalue())
+        terminal.stderr = held.shown
     terminal.after_failure = None
+    return terminal.stderr
 
 
 def _member(request: MembersRequest) -> Communicator:
@@ -145,10 +191,53 @@ def _member(request: MembersRequest) -> Communicator:
     return gloo(order=order, patience=patience, shards=shards, wire=wire)
 
 
-def _end_all(member: Communicator, stderr: TextIO, said: TextIO, code: int) -> None:
-    if isinstance(said, io.StringIO):
-        time.sleep(FIRST_SPEAKS)
-        stderr.write(f"member {member.rank} of {member.size}: {said.getvalue()}")
-    stderr.flush()
+def end_by_rank(held: Held, code: int) -> None:
+    """Say what failed where this process has not met the others: as launchers number them, of whom
+    the first one may end all others before they say the same."""
+    rank, size = started_rank(), started()
+    text = held.getvalue()
+    if size > 1:
+        if rank > 0:
+            time.sleep(ANSWERS)
+        text = said_by({rank: text}, size)
+    _show(held, text)
+
+
+def _end_early(comm: str, held: Held, code: int) -> None:
+    """What fails before this process is a member: it becomes one, as the others do."""
+    if comm == "mpi" and started() > 1:
+        with suppress(GraphcError):
+            _end_all(mpi(), held, code)
+            return
+    end_by_rank(held, code)
+
+
+def _end_all(member: Communicator, held: Held, code: int) -> None:
+    """Say once what fails, on which members, and end the job."""
+    found = {member.rank: held.getvalue()}
+    if isinstance(member, MpiMember | GlooMember) and member.size > 1:
+        found = member.failures(held.getvalue(), ANSWERS)
+    if member.rank == min(found):
+        _show(held, said_by(found, member.size))
+    elif isinstance(member, MpiMember):
+        time.sleep(SPOKEN)
     if isinstance(member, MpiMember) and member.size > 1:
         member.abort(code)  # those of gloo see that it is gone
+
+
+def _show(held: Held, text: str) -> None:
+    held.shown.write(text)
+    held.shown.flush()
+
+
+def said_by(found: Mapping[int, str], size: int) -> str:
+    """What some of so many members say, each text once, with who says it unless all do."""
+    groups: dict[str, list[int]] = {}
+    for rank, text in sorted(found.items()):
+        groups.setdefault(text, []).append(rank)
+    if len(groups) == 1 and len(found) == size:
+        return next(iter(groups))
+    return "".join(
+        f"member{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}: {text}"
+        for text, ranks in groups.items()
+    )

@@ -145,11 +145,17 @@ class Scope:
     def find_section(self, key: str) -> Scope | None:
         """As `section`; None if it is absent."""
         value = self.find(key)
-        if value is None:
-            return None
-        known = self._sections.get(key.lower())
+        return None if value is None else self._section_of(value)
+
+    def own_section(self, key: str) -> Scope | None:
+        """The set of that key in this set alone; None if it is absent."""
+        value = self.own(key)
+        return None if value is None else self._section_of(value)
+
+    def _section_of(self, value: Value) -> Scope:
+        known = self._sections.get(value.key.lower())
         if known is None:
-            known = self._sections[key.lower()] = value.section()
+            known = self._sections[value.key.lower()] = value.section()
         return known
 
     def own_sections(self) -> list[str]:

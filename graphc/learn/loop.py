@@ -52,13 +52,7 @@ def run_training(
     back and GraphcError `not-a-number` is raised.
     """
     with writes_alone(extras):
-        run = Run(prepared(trainee, data, plan, options, extras), progress)
-        run.go_on()
-        if extras.communicator is not None:
-            require_agreement(extras.communicator, run.training.identity(run.standing))
-        while not run.is_over:
-            run.epoch()
-        return run.finish()
+        return Run(prepared(trainee, data, plan, options, extras), progress).through()
 
 
 def writes_alone(extras: Extras) -> AbstractContextManager[None]:
@@ -95,6 +89,16 @@ class Run:
     def is_over(self) -> bool:
         finished = self.standing.finished or self.standing.epoch >= self.training.plan.epochs
         return bool(self.is_stopped or finished)
+
+    def through(self) -> list[EpochRecord]:
+        """The whole training, from where it stands; members have to stand at the same place."""
+        self.go_on()
+        member = self.training.step.communicator
+        if member is not None:
+            require_agreement(member, self.training.identity(self.standing))
+        while not self.is_over:
+            self.epoch()
+        return self.finish()
 
     # --- one epoch -------------------------------------------------------------------------------
 
@@ -357,10 +361,11 @@ class Run:
         first one does."""
         checkpoints = self.training.checkpoints
         if checkpoints is not None and is_first(self.training.step.communicator):
-            checkpoints.series().write(self._checkpoint())
+            checkpoints.series().write(self.checkpoint())
             self.written = time.monotonic()
 
-    def _checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> Checkpoint:
+        """All that it takes to go on from here."""
         training, step, held = self.training, self.training.step, self.training.trainee.held()
         inside = self.standing.is_inside
         return Checkpoint(

@@ -16,8 +16,10 @@ from typing import Protocol
 from graphc.config.keys import Key
 from graphc.config.lookup import Scope
 from graphc.driver.options import CompileOptions
+from graphc.learn.agreement import any_of, is_first
 from graphc.learn.records import Progress
 from graphc.model.model import Model
+from graphc.runtime.communicators.communicator import Communicator
 
 Run = Callable[[], None]
 
@@ -57,6 +59,7 @@ class Session:
     models     model files that earlier commands will have written, with the networks in them
     files      other files that earlier commands will have written
     has_edits  earlier commands write files whose names do not show before they run
+    member     this one of several processes that run the configuration together, or None
     """
 
     top: Scope
@@ -67,6 +70,16 @@ class Session:
     models: dict[Path, Model] = field(default_factory=dict[Path, Model])
     files: set[Path] = field(default_factory=set[Path])
     has_edits: bool = False
+    member: Communicator | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this member is the one that writes files."""
+        return is_first(self.member)
+
+    def stops(self) -> bool:
+        """Whether a member is asked to stop. All of them ask at the same places."""
+        return any_of(self.member, self.should_stop())
 
     def will_write(self, path: Path, model: Model | None = None) -> None:
         """Note that this command writes a file, a model file if `model` is given."""
@@ -97,6 +110,7 @@ class Action:
 
     keys    of the command's own block, `blocks`: of the sets in it
     plan    reads and checks a command's block; what it gives does the work
+    shared  all members do it together; otherwise the first one does it, and the others wait
     """
 
     names: tuple[str, ...]
@@ -104,3 +118,4 @@ class Action:
     keys: tuple[Key[object], ...]
     plan: Callable[[Scope, Session], Run]
     blocks: tuple[Block, ...] = ()
+    shared: bool = False

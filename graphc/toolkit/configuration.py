@@ -8,6 +8,7 @@ from pathlib import Path
 
 from graphc.config.lookup import Scope, Value
 from graphc.driver.options import CompileOptions
+from graphc.runtime.communicators.communicator import Communicator, wait_for_all
 from graphc.support.diagnostics import Diagnostic, DiagnosticSink, GraphcError
 from graphc.support.files import write_atomically
 from graphc.toolkit.action import Run, Session
@@ -18,6 +19,7 @@ from graphc.toolkit.top import (
     DONE_FILE,
     STDERR,
     TOP_KEYS,
+    asks_for_members,
     computing_options,
 )
 
@@ -31,17 +33,22 @@ class Planned:
     command: str
     action: str
     run: Run
+    shared: bool
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the top level says besides the commands. log: where the log goes, None: where messages
-    go."""
+    """What the top level says besides the commands.
+
+    log      where the log goes, None: where messages go
+    members  all processes that a launcher has started run the commands together
+    """
 
     commands: tuple[str, ...]
     options: CompileOptions
     log: Path | None
     done: Path | None
+    members: bool = False
 
 
 def read_settings(top: Scope, given: CompileOptions) -> Settings:
@@ -51,7 +58,15 @@ def read_settings(top: Scope, given: CompileOptions) -> Settings:
     log = STDERR.of(top)
     if log is not None:
         log = log.with_name("_".join([log.name, *commands]) + ".log")
-    return Settings(commands, computing_options(top, given), log, DONE_FILE.of(top))
+    options = computing_options(top, given)
+    return Settings(commands, options, log, DONE_FILE.of(top), members=asks_for_members(top))
+
+
+def log_of(log: Path | None, member: Communicator | None) -> Path | None:
+    """Where a member's log goes: each has a file, as the toolkit named them."""
+    if log is None or member is None:
+        return log
+    return log.with_name(f"{log.name}rank{member.rank}")
 
 
 def plan_commands(top: Scope, commands: Sequence[str], session: Session) -> list[Planned]:
@@ -83,16 +98,24 @@ def run_commands(planned: Sequence[Planned], session: Session, settings: Setting
     for note in ignored_keys(session.top):
         session.report.line(note)
     for command in planned:
-        if session.should_stop():
+        _meet(session)  # what was planned, or written, all of them see
+        if session.stops():
             return
         session.report.line(f"CNTK command: {command.command}, action {command.action}")
-        command.run()
-    if session.should_stop():
+        if command.shared or session.is_first:
+            command.run()
+    _meet(session)
+    if session.stops():
         return
-    if settings.done is not None:
+    if settings.done is not None and session.is_first:
         settings.done.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(settings.done, b"successfully finished\n")
     session.report.line(COMPLETED)
+
+
+def _meet(session: Session) -> None:
+    if session.member is not None:
+        wait_for_all(session.member)
 
 
 def ignored_keys(top: Scope) -> Iterator[str]:
@@ -105,14 +128,14 @@ def ignored_keys(top: Scope) -> Iterator[str]:
 def _planned(top: Scope, name: str, session: Session) -> list[Planned]:
     command = top.section(name)
     value = command.require(ACTION.name)
-    return [
-        Planned(name, action, _plan(action, value, command, session)) for action in value.texts()
-    ]
+    return [_planned_action(name, word, value, command, session) for word in value.texts()]
 
 
-def _plan(name: str, value: Value, command: Scope, session: Session) -> Run:
-    action = BY_NAME.get(name.lower())
+def _planned_action(
+    name: str, word: str, value: Value, command: Scope, session: Session
+) -> Planned:
+    action = BY_NAME.get(word.lower())
     if action is None:
-        raise unknown(name, value)
+        raise unknown(word, value)
     command.ask(*(key.name for key in action.keys))
-    return action.plan(command, session)
+    return Planned(name, word, action.plan(command, session), action.shared)

@@ -15,7 +15,7 @@ from graphc.learn.evaluate import measured_nodes, require_sums
 from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.toolkit.action import Action, Run, Session
-from graphc.toolkit.measuring import Measured, computed, measured, measured_text
+from graphc.toolkit.measuring import Measured, measured, measured_text, summed
 from graphc.toolkit.model_files import epoch_path
 from graphc.toolkit.networks import MODEL_PATH, open_model, planned_file, planned_model
 from graphc.toolkit.readers import READER, PlannedReader, planned_reader
@@ -58,8 +58,10 @@ class _Measuring:
         def show(found: Measured) -> None:
             session.report.line(measured_text(found, model))
 
-        minibatches = computed(model, names, self.reader.reader, self.request, session.options)
-        found = measured(minibatches, names, self.every, show)
+        sums = summed(
+            model, names, self.reader.reader, self.request, session.options, session.member
+        )
+        found = measured(sums, names, self.every, show)
         session.report.line(measured_text(found, model, is_final=True))
         return found
 
@@ -117,7 +119,7 @@ def plan_cross_validation(scope: Scope, session: Session) -> Run:
     def run() -> None:
         found: dict[Path, Measured] = {}
         for file in _existing(path, epochs):
-            if session.should_stop():
+            if session.stops():
                 return
             if found and sleep > 0:
                 time.sleep(sleep)
@@ -159,11 +161,14 @@ def best_lines(found: dict[Path, Measured]) -> list[str]:
 
 _KEYS = (MODEL_PATH, MINIBATCH_SIZE, EPOCH_SIZE, EVAL_NODES, SHOW_EVERY)
 
-EVALUATE = Action(("test", "eval"), "measure a model on data", _KEYS, plan_evaluation, (READER,))
+EVALUATE = Action(
+    ("test", "eval"), "measure a model on data", _KEYS, plan_evaluation, (READER,), shared=True
+)
 CROSS_VALIDATE = Action(
     ("cv",),
     "measure the models of several epochs",
     (*_KEYS, INTERVAL, SLEEP),
     plan_cross_validation,
     (READER,),
+    shared=True,
 )

@@ -11,8 +11,13 @@ import numpy as np
 from graphc.data.reader import Block, EpochRequest, Reader
 from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions
+from graphc.learn.agreement import digest_of, require_agreement
+from graphc.learn.dataset import read_dataset
+from graphc.learn.source import digests_of
 from graphc.model.model import Model
 from graphc.ops.nodes.layout import display_name
+from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.communicators.sums import gather_rows
 from graphc.runtime.executable import Executable, needed_inputs
 from graphc.runtime.sparse import sample_count
 from graphc.support.diagnostics import fail
@@ -31,6 +36,21 @@ class Measured:
     averages: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A block of samples, and the minibatches that it is computed in."""
+
+    executable: Executable
+    given: Block
+    cuts: Sequence[slice]
+
+    def computed(self, cut: slice) -> Mapping[str, object]:
+        """What the nodes are for a minibatch."""
+        # Columns are of many kinds, all of which can be cut.
+        rows = {name: column[cut] for name, column in self.given.items()}  # type: ignore[index]
+        return self.executable(**rows)
+
+
 def computed(
     model: Model,
     names: Sequence[str],
@@ -39,6 +59,57 @@ def computed(
     options: CompileOptions,
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     """For each minibatch its samples and what the nodes are: one row a sample, sums as numbers."""
+    for part in _parts(model, names, reader, request, options):
+        for cut in part.cuts:
+            yield cut.stop - cut.start, part.computed(cut)
+
+
+def summed(
+    model: Model,
+    names: Sequence[str],
+    reader: Reader,
+    request: EpochRequest,
+    options: CompileOptions,
+    member: Communicator | None = None,
+) -> Iterator[tuple[int, Mapping[str, float]]]:
+    """For each minibatch its samples and the nodes' sums over them.
+
+    Members compute minibatches in turn; all of them have those of all, with the bits of one.
+    GraphcError `training` where they have other data or another model.
+    """
+    if member is None or member.size == 1:
+        for size, results in computed(model, names, reader, request, options):
+            yield size, _numbers(results, names)
+        return
+    for part in _parts(model, names, reader, request, options):
+        dataset = read_dataset(part.executable.signature, part.given)
+        said = {
+            "the model": digest_of(part.executable.parameters),
+            "the data": repr(digests_of(dataset)).encode(),
+        }
+        require_agreement(member, said, "measurement")
+        mine = range(member.rank, len(part.cuts), member.size)
+        sums = np.zeros((len(mine), len(names)))
+        for row, number in zip(sums, mine, strict=True):
+            row[:] = list(_numbers(part.computed(part.cuts[number]), names).values())
+        all_sums = gather_rows(member, sums, np.array(mine, np.intp), len(part.cuts))
+        for cut, row in zip(part.cuts, all_sums, strict=True):
+            yield cut.stop - cut.start, dict(zip(names, map(float, row), strict=True))
+    require_agreement(member, {"the model": b"", "the data": b"their end"}, "measurement")
+
+
+def _numbers(results: Mapping[str, object], names: Sequence[str]) -> dict[str, float]:
+    """Of nodes that are sums over the samples."""
+    return {name: float(np.asarray(results[name])) for name in names}
+
+
+def _parts(
+    model: Model,
+    names: Sequence[str],
+    reader: Reader,
+    request: EpochRequest,
+    options: CompileOptions,
+) -> Iterator[_Part]:
     executable: Executable | None = None
     for block in reader.blocks(request):
         rows = max((sample_count(column) for column in block.values()), default=0)
@@ -46,14 +117,13 @@ def computed(
             # The first block is the largest; a bound above it would only take memory.
             bound = replace(options, batch=max(1, min(request.minibatch, rows)))
             executable = bind(model, lambda m, o: evaluation_passes(m, names, (), o), bound)
-        given = needed_inputs(executable.signature, block)
-        for start in range(0, rows, request.minibatch):
-            stop = min(start + request.minibatch, rows)
-            yield stop - start, executable(**_rows(given, start, stop))
+        starts = range(0, rows, request.minibatch)
+        cuts = [slice(start, min(start + request.minibatch, rows)) for start in starts]
+        yield _Part(executable, needed_inputs(executable.signature, block), cuts)
 
 
 def measured(
-    minibatches: Iterator[tuple[int, Mapping[str, object]]],
+    minibatches: Iterator[tuple[int, Mapping[str, float]]],
     names: Sequence[str],
     every: int,
     show: Callable[[Measured], None],
@@ -65,9 +135,8 @@ def measured(
     for size, results in minibatches:
         count, samples, part_samples = count + 1, samples + size, part_samples + size
         for name in names:
-            value = float(np.asarray(results[name]))
-            totals[name] += value
-            part[name] += value
+            totals[name] += results[name]
+            part[name] += results[name]
         if every and count % every == 0:
             averages = {name: value / part_samples for name, value in part.items()}
             show(Measured(count - every + 1, count, samples, averages))
@@ -88,9 +157,3 @@ def measured_text(found: Measured, model: Model, *, is_final: bool = False) -> s
             perplexity = math.exp(value) if value < 700 else math.inf
             parts.append(f"Perplexity = {perplexity:.8g}    ")
     return ("Final Results: " if is_final else "") + "".join(parts)
-
-
-def _rows(block: Block, start: int, stop: int) -> dict[str, object]:
-    """Samples of a block."""
-    # Columns are of many kinds, all of which can be cut.
-    return {name: column[start:stop] for name, column in block.items()}  # type: ignore[index]

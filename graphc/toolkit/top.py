@@ -9,6 +9,7 @@ from graphc.config.keys import Key, ignored, integer, one_of, optional, path, te
 from graphc.config.lookup import Scope, Value
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions
 from graphc.ir.types import DType
+from graphc.runtime.communicators.mpi import started
 from graphc.runtime.threads import MAX_THREADS
 from graphc.support.diagnostics import fail
 
@@ -30,7 +31,9 @@ STDERR = optional(path("stderr", "the log goes to this path and `_COMMAND….log
 THREADS = integer("numCPUThreads", "threads that compute; 0 is one for each core", 0)
 DONE_FILE = optional(path("DoneFile", "a file that is written when all commands are done"))
 TRACE_LEVEL = integer("traceLevel", "above 0: a line of the log for stretches of minibatches", 0)
-PARALLEL = truth("parallelTrain", "training on several machines", False)
+PARALLEL = optional(
+    truth("parallelTrain", "the processes of mpirun train together; true if there are several")
+)
 MAKE_MODE = truth("makeMode", "leave alone what is trained already, go on with what is not", True)
 
 _NO_LOCK = "no graphics card is shared here"
@@ -62,9 +65,6 @@ TOP_KEYS: tuple[Key[object], ...] = (
 def computing_options(top: Scope, given: CompileOptions) -> CompileOptions:
     """The options that the keys of the top level change. GraphcError for a device that is none."""
     key = PRECISION if top.find(PRECISION.name) is not None else TYPE
-    parallel = top.find(PARALLEL.name)
-    if parallel is not None and parallel.truth():
-        raise parallel.fail("training on several machines is not there yet", "not-supported")
     threads = THREADS.of(top)
     if threads > MAX_THREADS:
         raise top.require(THREADS.name).fail(f"at most {MAX_THREADS} threads, got {threads}")
@@ -76,6 +76,13 @@ def computing_options(top: Scope, given: CompileOptions) -> CompileOptions:
         contraction=given.contraction,
         launch=given.launch,
     )
+
+
+def asks_for_members(top: Scope) -> bool:
+    """Whether all processes that were started run the commands together. By default they do, as
+    those of later versions: several would write the same files."""
+    asked = PARALLEL.of(top)
+    return started() > 1 if asked is None else asked
 
 
 def _backend(device: Value | None, given: str) -> str:

@@ -10,13 +10,15 @@ from graphc.config.lookup import Scope
 from graphc.data.reader import Reader
 from graphc.driver.compile import node_names
 from graphc.learn.adaptation import Adaptation
+from graphc.learn.agreement import require_agreement
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.loop import run_training
 from graphc.learn.network_training import NetworkTrainee
 from graphc.learn.plan import TrainingPlan
-from graphc.learn.records import EpochStart
+from graphc.learn.records import EpochStart, Progress
 from graphc.learn.step import training_outputs
 from graphc.learn.training import Extras
+from graphc.learn.warm_start import run_after_warm_start
 from graphc.model.model import Model
 from graphc.support.diagnostics import fail
 from graphc.toolkit.action import Action, Run, Session, Showing
@@ -30,6 +32,7 @@ from graphc.toolkit.networks import (
     open_model,
     planned_model,
 )
+from graphc.toolkit.parallel import BLOCKS, Parallel, ignored_block, planned_parallel
 from graphc.toolkit.readers import CV_READER, READER, planned_reader
 from graphc.toolkit.sgd import (
     ADAPT_TYPE,
@@ -43,6 +46,7 @@ from graphc.toolkit.sgd import (
     SHOW_EVERY,
     training_plan,
 )
+from graphc.toolkit.sync_stats import SyncStats, TimedMember
 from graphc.toolkit.top import MAKE_MODE, TRACE_LEVEL
 
 ORIGINAL = path("origModelFileName", "the model to adapt")
@@ -55,6 +59,8 @@ class _Plan:
 
     network  what is trained where nothing is there to go on from
     digits   to which gradients are compared with differences before, 0: they are not
+    parallel how members share it; None: it is trained by one
+    note     a line of the log before it begins
     """
 
     network: Model
@@ -65,6 +71,8 @@ class _Plan:
     showing: Showing
     adaptation: Adaptation | None = None
     digits: int = 0
+    parallel: Parallel | None = None
+    note: str = ""
 
 
 def plan_training(scope: Scope, session: Session) -> Run:
@@ -134,18 +142,23 @@ def _plan(scope: Scope, session: Session, network: Callable[[], Model]) -> _Plan
         None if validation is None else validation.reader,
         Showing(plan.epochs, names, lambda: plan.epoch_size or reader.reader.samples, every),
         digits=DIGITS.of(sgd) if GRADIENT_CHECK.of(sgd) else 0,
+        parallel=planned_parallel(sgd, session, plan.epochs),
+        note=ignored_block(sgd, session),
     )
 
 
 def _run(plan: _Plan, session: Session) -> None:
     """Train, unless that is done already; go on where a training was stopped."""
     files, report = plan.files, session.report
-    if files.resume and files.path.exists():
+    is_done, last = _standing(files, session)
+    if is_done:
         report.line("Final model exists. No further training is necessary.")
         return
-    files.path.parent.mkdir(parents=True, exist_ok=True)
+    if plan.note:
+        report.line(plan.note)
+    if session.is_first:
+        files.path.parent.mkdir(parents=True, exist_ok=True)
     model = plan.network
-    last = files.last_epoch() if files.resume else None
     if last is not None:
         file = epoch_path(files.path, last)
         report.line(f"Starting from checkpoint. Load Network From File {file}.")
@@ -159,15 +172,42 @@ def _run(plan: _Plan, session: Session) -> None:
     with report.training(plan.showing) as progress:
 
         def start(epoch: EpochStart) -> None:
-            if epoch.epoch == 1 and last is None:
+            if epoch.epoch == 1 and last is None and session.is_first:
                 model.save(epoch_path(files.path, 0))
             progress.start(epoch)
 
         watched = replace(progress, start=start, should_stop=session.should_stop)
         extras = Extras(plan.validation, Checkpoints(files, resume=files.resume), plan.adaptation)
-        run_training(
-            NetworkTrainee(model), plan.reader, plan.plan, session.options, watched, extras
-        )
+        _train(model, plan, session, watched, extras)
+
+
+def _standing(files: ModelFiles, session: Session) -> tuple[bool, int | None]:
+    """Whether everything is trained already, and the epoch to go on after. All members have to find
+    the same files."""
+    is_done = files.resume and files.path.exists()
+    last = files.last_epoch() if files.resume and not is_done else None
+    if session.member is not None:
+        said = {f"{files.path}": repr(is_done), "the last epoch that is there": repr(last)}
+        found = {what: text.encode() for what, text in said.items()}
+        require_agreement(session.member, found, "files of the model")
+    return is_done, last
+
+
+def _train(model: Model, plan: _Plan, session: Session, progress: Progress, extras: Extras) -> None:
+    """By one, or by members as the block `ParallelTrain` says."""
+    trainee, parallel = NetworkTrainee(model), plan.parallel
+    if parallel is None:
+        run_training(trainee, plan.reader, plan.plan, session.options, progress, extras)
+        return
+    member = parallel.member
+    if parallel.stats:
+        member = TimedMember(member)
+        stats = SyncStats(member, parallel.averaging, parallel.stats, session.report.line)
+        progress = stats.added_to(progress)
+    extras = replace(extras, communicator=member, averaging=parallel.averaging)
+    run_after_warm_start(
+        trainee, plan.reader, plan.plan, session.options, progress, extras, parallel.alone
+    )
 
 
 TRAIN = Action(
@@ -175,12 +215,14 @@ TRAIN = Action(
     "train a network",
     (MAKE_MODE, MODEL_PATH),
     plan_training,
-    (NDL_BUILDER, SIMPLE_BUILDER, SGD_BLOCK, AUTO_BLOCK, READER, CV_READER),
+    (NDL_BUILDER, SIMPLE_BUILDER, SGD_BLOCK, AUTO_BLOCK, *BLOCKS, READER, CV_READER),
+    shared=True,
 )
 ADAPT = Action(
     ("adapt",),
     "train a model further, near to what it was",
     (MAKE_MODE, MODEL_PATH, ORIGINAL, REFERENCE),
     plan_adaptation,
-    (SGD_BLOCK, AUTO_BLOCK, READER, CV_READER),
+    (SGD_BLOCK, AUTO_BLOCK, *BLOCKS, READER, CV_READER),
+    shared=True,
 )

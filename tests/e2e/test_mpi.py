@@ -113,6 +113,39 @@ def test_a_failure_of_all_is_said_once_and_ends_the_job(folder: Path) -> None:
     assert not (folder / "two.safetensors").exists()
 
 
+IN_PLACES = f"""
+case " $BAD " in
+    *" ${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} "*) cd elsewhere ;;
+esac
+exec "{sys.executable}" -c "{CALL}" "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"), [("1", "member 1 of 3: "), ("0 2", "members 0, 2 of 3: "), ("0 1 2", "")]
+)
+def test_a_file_that_some_members_do_not_see_is_told_with_their_numbers(
+    folder: Path, bad: str, said: str
+) -> None:
+    (folder / "elsewhere").mkdir()
+    shutil.copy(folder / "net.ndl", folder / "elsewhere")
+    words = [*COMMAND.split(), "--learning-rate", "0.5", "--comm", "mpi", "-o", "x.safetensors"]
+    done = subprocess.run(
+        ["mpirun", "-n", "3", "sh", "-c", IN_PLACES, "sh", *words],
+        cwd=folder,
+        env={**os.environ, **SETTINGS, "BAD": bad},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("'rows.txt' does not exist") == 1
+    assert f"{said}Usage: graphc train" in done.stderr
+    assert ("of 3: " in done.stderr) == bool(said)
+    assert not (folder / "x.safetensors").exists()
+
+
 def run_script(text: str, before: Sequence[str] = (), **settings: str) -> tuple[int, str]:
     """Exit code of two members that run a script, and all that is said."""
     done = subprocess.run(

@@ -7,6 +7,7 @@ summands are added is the engine's choice (`any`), or that of one binary tree ov
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass, replace
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -68,6 +69,24 @@ class PieceCommunicator(Communicator, Protocol):
         ...
 
 
+@runtime_checkable
+class PatientCommunicator(Communicator, Protocol):
+    """One whose members can wait for each other without a limit, and leave their processors to
+    those who work meanwhile."""
+
+    def wait(self) -> None:
+        """Return when all members have called this."""
+        ...
+
+
+def wait_for_all(communicator: Communicator) -> None:
+    """Return when all members have come here, however long one of them works by itself."""
+    if isinstance(communicator, PatientCommunicator):
+        communicator.wait()
+    else:
+        communicator.all_reduce(np.zeros(1))
+
+
 def checked_communicator(communicator: object) -> Communicator | None:
     """The communicator, or None; GraphcError `argument-type` for anything else."""
     if communicator is None or isinstance(communicator, Communicator):
@@ -115,6 +134,13 @@ def has_own_shards(communicator: Communicator) -> bool:
 def wire_of(communicator: Communicator) -> Wire:
     """What gradients travel as."""
     return communicator.wire if isinstance(communicator, PieceCommunicator) else "full"
+
+
+def sending(communicator: Communicator, wire: Wire) -> Communicator:
+    """The same member, whose gradients travel so; what has no wire of its own stays as it is."""
+    if is_dataclass(communicator) and isinstance(communicator, PieceCommunicator):
+        return replace(communicator, wire=checked_wire(wire))
+    return communicator
 
 
 def checked_shards(shards: int, members: int) -> int:

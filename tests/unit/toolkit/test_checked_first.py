@@ -47,7 +47,7 @@ def cntk(*words: str) -> Done:
         (["numCPUThreads=many"], "`numCPUThreads` requires a whole number"),
         (["precision=half"], "`precision` requires one of float, double, got `half`"),
         (["Train=[NDLNetworkBuilder=[networkDescription=no.ndl]]"], "no.ndl"),
-        (["parallelTrain=true"], "several machines"),
+        (["parallelTrain=perhaps"], "`parallelTrain` requires true or false"),
         (["Hidden=-3"], "W0"),
         (
             ["CV=[action=cv;crossValidationInterval=5:1]", "command=Train:CV"],
