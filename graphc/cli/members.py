@@ -21,7 +21,7 @@ import numpy as np
 from graphc.cli.command import RecordOption
 from graphc.cli.terminal import Terminal
 from graphc.runtime.communicators.communicator import ORDERS, PATIENCE, WIRES, Communicator
-from graphc.runtime.communicators.gloo import GlooMember, gloo
+from graphc.runtime.communicators.gloo import gloo
 from graphc.runtime.communicators.mpi import MpiMember, mpi, started, started_rank
 from graphc.support.diagnostics import GraphcError, fail
 
@@ -214,15 +214,19 @@ def _end_early(comm: str, held: Held, code: int) -> None:
 
 def _end_all(member: Communicator, held: Held, code: int) -> None:
     """Say once what fails, on which members, and end the job."""
-    found = {member.rank: held.getvalue()}
-    if isinstance(member, MpiMember | GlooMember) and member.size > 1:
-        found = member.failures(held.getvalue(), ANSWERS)
+    text = held.getvalue()
+    if not isinstance(member, MpiMember) or member.size == 1:
+        if member.rank > 0:  # the first one says at once what all of them fail in
+            time.sleep(ANSWERS)
+            text = said_by({member.rank: text}, member.size)
+        _show(held, text)
+        return  # others see that this one is gone
+    found = member.failures(text, ANSWERS)
     if member.rank == min(found):
         _show(held, said_by(found, member.size))
-    elif isinstance(member, MpiMember):
+    else:
         time.sleep(SPOKEN)
-    if isinstance(member, MpiMember) and member.size > 1:
-        member.abort(code)  # those of gloo see that it is gone
+    member.abort(code)
 
 
 def _show(held: Held, text: str) -> None:

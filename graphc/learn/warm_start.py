@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphc.driver.options import CompileOptions
-from graphc.learn.agreement import any_of, is_first
+from graphc.learn.agreement import any_of, is_first, require_agreement
 from graphc.learn.checkpoint import Checkpoint
 from graphc.learn.checkpoints import CheckpointFiles, Checkpoints
 from graphc.learn.loop import Run, run_training, writes_alone
@@ -51,6 +51,9 @@ def run_after_warm_start(
     if member is None or epochs == 0:
         return run_training(trainee, data, plan, options, progress, extras)
     found = None if extras.checkpoints is None else extras.checkpoints.found()
+    # All have read it before one of them writes the next.
+    place = found and (found.standing.epoch, found.standing.units, found.standing.calls)
+    require_agreement(member, {"place in the training": repr(place).encode()})
     if found is not None and not _is_before(found, epochs):
         return run_training(trainee, data, plan, options, progress, extras)
     with writes_alone(extras):
