@@ -198,7 +198,7 @@ def end_by_rank(held: Held, code: int) -> None:
     text = held.getvalue()
     if size > 1:
         if rank > 0:
-            time.sleep(ANSWERS)
+            time.sleep(ANSWERS)  # the first one says at once what all of them fail in
         text = said_by({rank: text}, size)
     _show(held, text)
 
@@ -225,7 +225,7 @@ def _end_all(member: Communicator, held: Held, code: int) -> None:
     if member.rank == min(found):
         _show(held, said_by(found, member.size))
     else:
-        time.sleep(SPOKEN)
+        time.sleep(SPOKEN)  # who speaks for all ends the job, this one with it
     member.abort(code)
 
 

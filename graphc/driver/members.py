@@ -22,7 +22,7 @@ from graphc.backends.signature import make_signature
 from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
-from graphc.ir.clone import clone_operations
+from graphc.ir.clone import clone_operations, empty_like
 from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
 from graphc.ops import default_context
@@ -33,8 +33,9 @@ from graphc.passes.manager import Pass
 from graphc.passes.share_gradients import is_own
 from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.compiled import CompiledFunction
-from graphc.runtime.members import Half, MemberFunction
+from graphc.runtime.members import MemberFunction
 from graphc.runtime.signature import Signature
+from graphc.runtime.stages import Stage
 from graphc.support.diagnostics import InternalError
 
 
@@ -53,11 +54,11 @@ def function_for_members(
     """The same of tensor operations, of a network or a program."""
     shards = shards_of(communicator) // communicator.size
     if shards == 1 and BACKENDS[options.backend]().adds:
-        compiled, signature = _compiled(lowered.module, options, like=lowered.signature)
+        compiled, signature = compile_operations(lowered.module, options, like=lowered.signature)
         compiled.add_over(communicator)
         return compiled, signature
     before, after = (
-        Half(*_compiled(half, options)) for half in cut(lowered.module, lowered.function)
+        Stage(*compile_operations(half, options)) for half in cut(lowered.module, lowered.function)
     )
     signature = _of_shards(lowered.signature, shards)
     return MemberFunction(signature, before, after, communicator, SHARD), signature
@@ -104,7 +105,7 @@ def _give(function: Function, results: Sequence[tuple[ResultInfo, Value]]) -> No
 
 def _copied(function: Function, given: dict[Operation, list[str]]) -> Function:
     """A copy in which the results of some operations are arguments of these names."""
-    made = _empty_like(function)
+    made = empty_like(function)
     values: dict[Value, Value] = {}
     for argument, role in zip(function.arguments, function.roles, strict=True):
         values[argument] = made.add_argument(argument.name or "", argument.type, role)
@@ -119,7 +120,7 @@ def _cleaned(module: Module, function: Function) -> Module:
     """Without what its results do not depend on, arguments too."""
     whole = Module([function], module.dims)
     run_passes(whole, pipeline("dce"), default_context(), CompileOptions())
-    made = _empty_like(function)
+    made = empty_like(function)
     values: dict[Value, Value] = {}
     updated = {info.updates for info in function.results}
     for argument, role in zip(function.arguments, function.roles, strict=True):
@@ -129,18 +130,7 @@ def _cleaned(module: Module, function: Function) -> Module:
     return Module([made], module.dims)
 
 
-def _empty_like(function: Function) -> Function:
-    return Function(
-        function.name,
-        function.kind,
-        results=list(function.results),
-        location=function.location,
-        contraction=function.contraction,
-        launch=function.launch,
-    )
-
-
-def _compiled(
+def compile_operations(
     module: Module, options: CompileOptions, *, like: Signature | None = None
 ) -> tuple[CompiledFunction, Signature]:
     """The function of a module of tensor operations; how its inputs are given is `like` this."""

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graphc.backends.signature import make_signature
-from graphc.driver.compile import all_passes, compile_kept, lower_by, run_passes
+from graphc.driver.compile import lower_by, run_passes
+from graphc.driver.members import compile_operations
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
-from graphc.ir.clone import clone_shallow
+from graphc.ir.clone import clone_shallow, empty_like
 from graphc.ir.codegen import FREE, Collective
 from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
@@ -67,7 +67,7 @@ def compile_split(
     module = Module([function], lowered.module.dims)
     run_passes(module, pipeline("cse,dce"), default_context(), options)
     modules, meetings = cut(module, module.functions[0])
-    stages = [_compiled(m, options) for m in modules]
+    stages = [Stage(*compile_operations(m, options)) for m in modules]
     return StagedFunction(lowered.signature, stages, meetings, communicator, parts), (
         lowered.signature
     )
@@ -170,14 +170,8 @@ class _Cut:
     ) -> Module:
         outputs = [*returned, *((ResultInfo(self._name(v)), v) for v in given[stage])]
         needed, arguments = self._needed(stage, [v for _, v in outputs])
-        made = Function(
-            self.function.name,
-            self.function.kind,
-            results=[info for info, _ in outputs],
-            location=self.function.location,
-            contraction=self.function.contraction,
-            launch=self.function.launch,
-        )
+        made = empty_like(self.function)
+        made.results = [info for info, _ in outputs]
         values: dict[Value, Value] = {}
         updated = {info.updates for info, _ in returned}
         for argument, role in zip(self.function.arguments, self.function.roles, strict=True):
@@ -219,14 +213,3 @@ class _Cut:
                 ops.add(op)
                 work.extend(op.operands)
         return ops, arguments
-
-
-def _compiled(module: Module, options: CompileOptions) -> Stage:
-    passes = all_passes((), options)
-
-    def lowered() -> tuple[Function, Signature]:
-        run_passes(module, passes, default_context(), options)
-        (function,) = module.functions
-        return function, make_signature(module, function)
-
-    return Stage(*compile_kept(module, passes, lowered, options))

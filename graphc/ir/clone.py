@@ -12,6 +12,18 @@ def clone_module(module: Module) -> Module:
     return Module([clone_function(f) for f in module.functions], module.dims)
 
 
+def empty_like(function: Function) -> Function:
+    """One of the same name, results and settings, without arguments and operations."""
+    return Function(
+        function.name,
+        function.kind,
+        results=list(function.results),
+        location=function.location,
+        contraction=function.contraction,
+        launch=function.launch,
+    )
+
+
 def clone_function(function: Function) -> Function:
     copy = Function(
         function.name,

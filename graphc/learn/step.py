@@ -591,7 +591,6 @@ __all__: Sequence[str] = (
     "checked_dropout",
     "checked_seed",
     "compile_training_step",
-    "split_names",
     "trainable_parameters",
     "training_outputs",
     "training_passes",

@@ -61,8 +61,6 @@ class Extras:
             instance(self.checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
         if self.adaptation is not None:
             instance(self.adaptation, Adaptation, "adaptation", "a gc.Adaptation")
-        if self.split and self.communicator is None:
-            raise fail("bad-option", "split is for members who train together: give comm=")
         if self.averaging is not None:
             checked_averaging(self.averaging)
             if self.communicator is None:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from graphc.ir.clone import clone_shallow
+from graphc.ir.clone import clone_shallow, empty_like
 from graphc.ir.codegen import (
     Broadcast,
     Contraction,
@@ -104,14 +104,7 @@ class _Splitting:
 
     def __init__(self, function: Function, names: Sequence[str], part: Part) -> None:
         self.old, self.part, self.names = function, part, names
-        self.new = Function(
-            function.name,
-            function.kind,
-            results=list(function.results),
-            location=function.location,
-            contraction=function.contraction,
-            launch=function.launch,
-        )
+        self.new = empty_like(function)
         self.b = IRBuilder(self.new.block)
         self.totals: dict[str, Symbol] = {}
         self.arguments: list[str] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,12 @@ from graphc.runtime.communicators.communicator import Communicator, DeviceCommun
 from graphc.runtime.communicators.sums import tree_sum
 from graphc.runtime.communicators.wire import adder
 from graphc.runtime.compiled import CompiledFunction
-from graphc.runtime.signature import NUMPY_DTYPES, Result, Signature
+from graphc.runtime.shared_sums import SumLayout
+from graphc.runtime.signature import Result, Signature
+from graphc.runtime.stages import Stage
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
-ALIGNMENT = 64
-"""Bytes that each array of a sum starts at a multiple of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Half:
-    """What comes before or after the sum."""
-
-    compiled: CompiledFunction
-    signature: Signature
 
 
 class MemberFunction(CompiledFunction):
@@ -43,8 +34,8 @@ class MemberFunction(CompiledFunction):
     def __init__(
         self,
         signature: Signature,
-        before: Half,
-        after: Half,
+        before: Stage,
+        after: Stage,
         communicator: Communicator,
         number: str,
     ) -> None:
@@ -138,28 +129,8 @@ class _Sum:
     add: Callable[[], None]
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Results of fixed shapes side by side in one array of `size` elements: of each where it
-    starts, and its shape."""
-
-    dtype: np.dtype
-    size: int
-    parts: Mapping[str, tuple[int, tuple[int, ...]]]
-
-    @staticmethod
-    def of(results: Sequence[Result]) -> _Layout:
-        shapes = [tuple(d for d in r.shape if isinstance(d, int)) for r in results]
-        dtype = NUMPY_DTYPES[results[0].dtype]
-        unit = ALIGNMENT // dtype.itemsize
-        sizes = (-(-math.prod(shape) // unit) * unit for shape in shapes)
-        starts = list(accumulate(sizes, initial=0))
-        places = zip(starts, shapes, strict=False)
-        return _Layout(dtype, starts[-1], dict(zip([r.name for r in results], places, strict=True)))
-
-
 def _sum_here(results: Sequence[Result], communicator: Communicator, shards: int) -> _Sum:
-    layout = _Layout.of(results)
+    layout = SumLayout.of(results)
     wholes = np.zeros((shards, layout.size), layout.dtype)
     parts = [
         {
@@ -186,7 +157,7 @@ def _sum_there(
     stream: int,
 ) -> _Sum:
     """On the GPU of a function, in the order of its stream."""
-    layout = _Layout.of(results)
+    layout = SumLayout.of(results)
     whole = compiled.new_array((layout.size,), layout.dtype)
     parts = {
         name: replace(

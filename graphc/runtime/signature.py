@@ -256,11 +256,6 @@ class Signature:
         return tuple(d for d in self.dims if d.formula is not None and d.name in used)
 
     @property
-    def sum_places(self) -> list[int]:
-        """The byte at which each of `sums` begins, and behind them that of the end."""
-        return adjacent(_bytes_of(result) for result in self.sums)
-
-    @property
     def state_places(self) -> dict[Argument, int]:
         """Of a training step in a file: the arguments that it updates, and the byte at which each
         begins in the memory that holds them all."""

@@ -10,6 +10,7 @@ from graphc.ir.parser import parse_module
 from graphc.ir.verifier import verify_module
 from graphc.ops import ALL_OPS, default_context
 from graphc.ops.kernel import FORMS
+from tests.conformance.wrong_collective_ir import WRONG_COLLECTIVE_IR
 from tests.conformance.wrong_ir_forms import text_of
 from tests.conformance.wrong_kernel_ir import WRONG_KERNEL_IR
 from tests.conformance.wrong_tensor_ir import WRONG_TENSOR_IR
@@ -18,7 +19,7 @@ LEAST = 5
 """Uses of every operation."""
 
 
-_OWN = {**WRONG_TENSOR_IR, **WRONG_KERNEL_IR}
+_OWN = {**WRONG_TENSOR_IR, **WRONG_COLLECTIVE_IR, **WRONG_KERNEL_IR}
 
 
 def _of_form(op: str, form: str) -> tuple[str, ...]:

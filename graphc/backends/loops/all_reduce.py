@@ -11,12 +11,12 @@ and returns 0; anything else ends the function. So compiled code knows no MPI.
 
 from __future__ import annotations
 
+from graphc.backends import native
 from graphc.backends.loops.control import offset
 from graphc.backends.loops.values import I32, PTR, Val, constant, index
 from graphc.backends.loops.writer import Writer
 
-NO_SUM = constant(6, I32)
-"""The status where a sum over members was not made."""
+NO_SUM = constant(native.NO_SUM, I32)
 
 
 def emit_all_reduce(code: Writer, adder: Val, data: Val, size: int, width: int) -> Val:

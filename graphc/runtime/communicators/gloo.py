@@ -90,7 +90,7 @@ class GlooMember:
                 for other in range(self.size):
                     if other not in found and self.store.check([f"said/{other}"]):
                         found[other] = self.store.get(f"said/{other}").decode()
-                time.sleep(LOOK)
+                time.sleep(LOOK)  # the store is asked over TCP
         return found
 
     def _exchange(self, rows: Array) -> Array:

@@ -71,7 +71,7 @@ class MpiMember:
         """See `PatientCommunicator`."""
         met = self.world.Ibarrier()
         while not met.Test():
-            time.sleep(LOOK)
+            time.sleep(LOOK)  # the processors are for those who work meanwhile
 
     def abort(self, code: int) -> None:
         """End the job, all members, with an exit code: for one that cannot go on."""
@@ -87,7 +87,7 @@ class MpiMember:
             for other in others:
                 if other not in found and self.world.iprobe(source=other, tag=FAILED):
                     found[other] = self.world.recv(source=other, tag=FAILED)
-            time.sleep(LOOK)
+            time.sleep(LOOK)  # the processors are for those who work meanwhile
         return found
 
     def exchange(self, rows: Array) -> Array:
