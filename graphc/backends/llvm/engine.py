@@ -11,11 +11,12 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphc.backends.llvm.scarcity import require_memory, unavailable
+from graphc.backends.llvm.scarcity import require_memory, require_room_for_library, unavailable
 from graphc.backends.llvm.target import Target
 from graphc.support.phases import Phases
 
 try:
+    require_room_for_library()
     import llvmlite
     import llvmlite.binding as llvm
 except (ImportError, OSError) as error:

@@ -7,6 +7,10 @@ kills.
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
 from graphc.support.diagnostics import BackendUnavailable, Note, Severity, fail, make
 from graphc.support.memory import bytes_left
 
@@ -14,6 +18,20 @@ TAKEN = 16 << 20
 """What LLVM takes for the smallest function, and a margin; measured 1 MiB."""
 TAKEN_A_BYTE = 64
 """And for each byte of its text or its object; measured 16 to 28 for text."""
+
+
+def require_room_for_library() -> None:
+    """OSError where a limit leaves less memory than llvmlite's library has bytes. A few pages
+    decide below that whether the system refuses it or LLVM aborts while it starts."""
+    left = bytes_left()
+    if left is None or "llvmlite.binding" in sys.modules:
+        return
+    found = find_spec("llvmlite")
+    folders = [] if found is None else found.submodule_search_locations or []
+    libraries = [f for folder in folders for f in Path(folder).glob("binding/libllvmlite*")]
+    size = max((f.stat().st_size for f in libraries), default=0)
+    if left < size:
+        raise OSError(f"its library takes up to {_mib(size)} of memory")
 
 
 def unavailable(error: ImportError | OSError) -> BackendUnavailable:

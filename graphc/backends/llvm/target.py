@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from graphc.backends.llvm.scarcity import unavailable
+from graphc.backends.llvm.scarcity import require_room_for_library, unavailable
 from graphc.ir.machine import MACHINES, Machine
 from graphc.support.diagnostics import fail, suggestion
 
@@ -84,6 +84,7 @@ def target_named(name: str) -> Target:
 def host_target() -> Target:
     """The machine that asks."""
     try:
+        require_room_for_library()
         import llvmlite.binding as llvm
     except (ImportError, OSError) as error:
         raise unavailable(error) from error

@@ -48,8 +48,10 @@ def outcome(folder: Path, mebibytes: int) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_with_little_address_space_it_works_or_says_so(tmp_path: Path) -> None:
-    """From where numpy can just be loaded up to where there is enough."""
-    outcomes = [outcome(tmp_path, mebibytes) for mebibytes in (170, 272, 282, 292, 304, 400)]
+    """From where numpy can just be loaded up to where there is enough. From 278 to 284 MiB LLVM
+    aborted while it started, at another number with each layout of the memory."""
+    sizes = (170, 272, 278, 279, 280, 281, 282, 284, 292, 304, 400)
+    outcomes = [outcome(tmp_path, mebibytes) for mebibytes in sizes]
     assert {code for code, _ in outcomes} == {0, 3}
     for code, message in outcomes:
         assert (
