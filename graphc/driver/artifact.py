@@ -31,6 +31,7 @@ from graphc.artifacts.numbers import LearnerNumber
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, Content, EmitRequest, FileKind, KeptCode
+from graphc.driver.begun import Begun
 from graphc.driver.cache import Cache
 from graphc.driver.cache_key import kept, make_key
 from graphc.driver.compile import (
@@ -431,7 +432,7 @@ def prepare_emission(
 ) -> Prepared:
     """Lower the source for a backend and gather what is written into every file."""
     used = BACKENDS[backend]()
-    options = replace(options, backend=backend, freeze=True, target=request.target)
+    options = replace(options, backend=backend, freeze=True, begun=Begun(), target=request.target)
     check_machine(options)
     numbers: Mapping[str, LearnerNumber] = {}
     if isinstance(source, Step):

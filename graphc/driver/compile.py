@@ -13,6 +13,7 @@ from graphc.backends import BACKENDS
 from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
+from graphc.driver.begun import Begun, shared_passes
 from graphc.driver.cache import Cache, Entry
 from graphc.driver.cache_key import make_key, sources_are_unchanged
 from graphc.driver.options import DEFAULT_TIME, CompileOptions
@@ -73,9 +74,7 @@ def lower(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowe
 def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> Lowered:
     """Run `passes`, and no others, on a copy of the network."""
     infer(model)
-    module = clone_module(model.module)
-    context = default_context()
-    records = run_passes(module, passes, context, options)
+    module, records = passed(model.module, passes, options)
     function = module.function(MAIN)
     if function is None:
         raise InternalError(f"the passes left no function @{MAIN}")
@@ -143,6 +142,24 @@ def _labels(model: Model, signature: Signature) -> tuple[str, ...]:
     tagged = model.tagged("label")
     inputs = [a for a in signature.with_role("input") if a.name in tagged]
     return tuple(a.name for a in inputs if isinstance(a.shape[-1], int) and a.shape[-1] > 1)
+
+
+def passed(
+    source: Module, passes: Sequence[Pass], options: CompileOptions
+) -> tuple[Module, list[PassRecord]]:
+    """A copy of the module after the passes, and what each of those that were run did: not the
+    first ones where `options.begun` has what they make."""
+    begun, count = options.begun, shared_passes(passes)
+    if begun is None or options.verify or options.after is not None:
+        count = 0
+    module = begun.take(source, passes[:count]) if begun is not None and count else None
+    records: list[PassRecord] = []
+    if module is None:
+        module = clone_module(source)
+        if begun is not None and count:
+            records = run_passes(module, passes[:count], default_context(), options)
+            begun.keep(source, passes[:count], module)
+    return module, [*records, *run_passes(module, passes[count:], default_context(), options)]
 
 
 def run_passes(
@@ -277,6 +294,7 @@ def bind(
         return part(wider)
 
     def part(options: CompileOptions) -> tuple[CompiledFunction, Signature]:
+        options = replace(options, begun=Begun() if options.freeze else None)
         function, signature = compile_by(frozen, passes_for(frozen, options), options)
         if options.freeze:
             draw_for(signature)

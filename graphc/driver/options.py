@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from graphc.backends import BACKENDS
+from graphc.driver.begun import Begun
 from graphc.driver.cache import Cache
 from graphc.driver.profile import Profile
 from graphc.ir.core import CONTRACTION_MODES, LAUNCH_MODES, ContractionMode, LaunchMode, Module
@@ -38,7 +39,7 @@ PRECISIONS: Mapping[str, DType] = {
 
 Part = Literal["frozen", "seldom", "rest"]
 
-_NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases", "threads"})
+_NOT_IN_CODE = frozenset({"verify", "after", "cache", "profile", "phases", "begun", "threads"})
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class CompileOptions:
     cache      where compiled code is kept and looked for; None: it is made anew
     profile    where the times of each operation are collected; None: they are not taken
     phases     where the time of compiling is counted, of all compilations with these options
+    begun      where one part of a function leaves what its first passes made for the other; None:
+               nowhere
     freeze     the parameters as they are now belong to the code, which may turn matrices
     seldom     inputs that need not be given to every call
     part       what is compiled: what depends on frozen parameters alone, on these and inputs that
@@ -85,6 +88,7 @@ class CompileOptions:
     cache: Cache | None = None
     profile: Profile | None = None
     phases: Phases = field(default_factory=Phases, compare=False)
+    begun: Begun | None = field(default=None, compare=False)
     contraction: ContractionMode = "fma"
     threads: int | None = None
     freeze: bool = False

@@ -17,12 +17,14 @@ from graphc.backends import BACKENDS
 from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
+from graphc.driver.begun import Begun
 from graphc.driver.compile import (
     Lowered,
     all_passes,
     compile_kept,
     computed_early,
     machine_of,
+    passed,
     run_passes,
     sequence_tables,
 )
@@ -55,8 +57,7 @@ def lower_program(program: Program, options: CompileOptions, passes: Sequence[Pa
 
     Raises GraphcError (bad-schedule) for a schedule that does not fit its operation.
     """
-    module = clone_module(program.module)
-    records = run_passes(module, passes, default_context(), options)
+    module, records = passed(program.module, passes, options)
     (function,) = module.functions
     if not program.is_written:
         function.contraction = options.contraction
@@ -95,10 +96,11 @@ def bind_program(
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
         wider = held.with_bounds(bounds)
-        passes = program_passes(wider, options, gradients)
-        function, signature = compile_program(wider, passes, options)
+        own = replace(options, begun=Begun() if options.freeze else None)
+        passes = program_passes(wider, own, gradients)
+        function, signature = compile_program(wider, passes, own)
         if options.freeze:
-            found = frozen_values(wider, signature, options, gradients)
+            found = frozen_values(wider, signature, own, gradients)
             embedded.update(found if keeps else _apart(found, program))
         return function, replace(signature, gives_numbers=wider.is_written)
 

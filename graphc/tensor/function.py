@@ -16,8 +16,9 @@ import numpy as np
 
 from graphc.backends.base import CompiledFunction
 from graphc.backends.signature import make_signature
+from graphc.driver.begun import Begun
 from graphc.driver.cache_key import default_cache
-from graphc.driver.compile import all_passes, compile_kept, computed_early, run_passes
+from graphc.driver.compile import all_passes, compile_kept, computed_early, passed, run_passes
 from graphc.driver.options import DEFAULT_BACKEND, CompileOptions, Part, parse_arithmetic
 from graphc.driver.pipelines import OPTIMISE, early_parts, folding, kernels, rounding
 from graphc.ir.clone import clone_function
@@ -321,10 +322,11 @@ class ArrayFunction:
         return [*passes, *early_parts(options.part, (), freeze=options.freeze)]
 
     def _compile(self, arguments: Arguments, made: TracedFunction) -> Call:
-        held = made.held_arrays
-        compiled, signature = self._compile_part(made, "rest")
+        held, source, begun = made.held_arrays, Module([made.function]), Begun()
+        compiled, signature = self._compile_part(source, begun, "rest", freeze=bool(made.held))
         if any(name not in held for name in signature.model_names):
-            held = {**held, **computed_early(*self._compile_part(made, "frozen"), held)}
+            early = self._compile_part(source, begun, "frozen", freeze=True)
+            held = {**held, **computed_early(*early, held)}
         frozen = signature.model_arrays(held)
         types = [t for t in arguments.leaves if isinstance(t, TensorType)]
         return Call(
@@ -336,20 +338,22 @@ class ArrayFunction:
             assembler(made.outputs),
         )
 
-    def _compile_part(self, made: TracedFunction, part: Part) -> tuple[CompiledFunction, Signature]:
+    def _compile_part(
+        self, source: Module, begun: Begun, part: Part, *, freeze: bool
+    ) -> tuple[CompiledFunction, Signature]:
         """What runs in a call, or ("frozen") once before all: what depends on held arrays alone,
         which nothing outside can change."""
-        options = replace(self._options, cache=default_cache(), freeze=bool(made.held), part=part)
+        cache = default_cache()
+        options = replace(self._options, cache=cache, begun=begun, freeze=freeze, part=part)
         passes = all_passes(self._optimising(options), options)
 
         def lowered() -> tuple[Function, Signature]:
-            module = Module([clone_function(made.function)])
-            run_passes(module, passes, default_context(), options)
+            module, _ = passed(source, passes, options)
             (function,) = module.functions
             function.contraction = options.contraction
             return function, make_signature(module, function)
 
-        return compile_kept(Module([made.function]), passes, lowered, options)
+        return compile_kept(source, passes, lowered, options)
 
 
 def run_traced(call: Callable[[], object]) -> object:
