@@ -24,7 +24,6 @@ from graphc.ir.types import Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.rules import FLOATS, NUMBERS, require_dtype, tensor
 from graphc.support.diagnostics import InternalError
 
-
 ANY_NUMBER = 0
 """Of members: as many as there are when the function is called, which is in a file."""
 

@@ -179,8 +179,8 @@ def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Va
 
 @dataclass(frozen=True)
 class ExpandTraining(Pass):
-    """`seed`: of what is drawn; `shards`: parts that members compute a minibatch in, 0 for any number;
-    `samples`: the dim that counts those of a call."""
+    """`seed`: of what is drawn; `shards`: parts that members compute a minibatch in, 0 for any
+    number; `samples`: the dim that counts those of a call."""
 
     name: ClassVar[str] = "expand-training"
     summary: ClassVar[str] = "make dropout and statistics of minibatches what training computes"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, Symbol, TensorType
+from graphc.ops.communication import ANY_NUMBER
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import PARAMETER
-from graphc.ops.communication import ANY_NUMBER
 from graphc.ops.random import Shard
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.member_place import SHARD, SHARDS
