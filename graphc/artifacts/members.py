@@ -1,4 +1,4 @@
-"""What C has of a training step by members: the table with the caller's sum, and what is told of it.
+"""A training step by members in C: the table with the caller's sum, and what is told of it.
 
     typedef struct {
         int32_t (*all_reduce)(void *context, void *data, int64_t count, int32_t bytes);

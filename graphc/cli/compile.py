@@ -66,11 +66,9 @@ from graphc.support.diagnostics import GraphcError
 SCHEMA = 1
 TEXTS = [name for name, kind in KINDS.items() if kind.is_text]
 
-OF_STEPS = tuple(
-    (
-        *OF_PROGRAMS,
-        *(field.name for made in (LearnerRequest, Minibatches) for field in fields(made)),
-    )
+OF_STEPS = (
+    *OF_PROGRAMS,
+    *(field.name for made in (LearnerRequest, Minibatches) for field in fields(made)),
 )
 """Options, by their names in Python, that only a training step has."""
 
