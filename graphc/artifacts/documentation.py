@@ -50,7 +50,7 @@ def documentation(signature: Signature, info: str, numbers: StepNumbers | None =
         + ", "
         "2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type"
-        + (", 5 the system" if NEEDS_AMX in info else "" if takes_members(signature) else "."),
+        + (", 5 the system" if NEEDS_AMX in info else "," if takes_members(signature) else "."),
         *_more_statuses(signature, info),
         "",
         *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),

@@ -78,12 +78,12 @@ def member_documentation(signature: Signature) -> list[str]:
         return []
     name, upper = signature.name, signature.name.upper()
     return [
-        "A call is one of several members', who all make it together, each with its own samples of",
-        "a minibatch, of which a member may have none, and with the same numbers, which are those",
-        "of the samples of all. Every call has one sum, of",
-        f"{upper}_SUM_BYTES bytes, made by the function in the table `members` in the thread that",
-        f"called {name}_run. What the call gives is of the minibatch of all, and what it makes of",
-        f"the state is the same for all. With {upper}_NO_SUM the state is as it was before.",
+        "All members make a call together, each with its own samples of a minibatch, n, which may",
+        "be 0, and with the same numbers, those for the samples of all. In it one array of",
+        f"{upper}_SUM_BYTES bytes in the arena is added over them by `members->all_reduce`, in the",
+        f"thread that called {name}_run. Outputs are of the minibatch of all, and the state is then",
+        f"the same on every member. With {upper}_NO_SUM the state is as it was before the call.",
+        "Where places in a minibatch count, member `rank` has every `size`-th sample, from `rank` on.",
         "",
     ]
 
@@ -97,7 +97,7 @@ def member_statuses(signature: Signature) -> str:
 
 
 def member_example(signature: Signature) -> list[str]:
-    """The table of one who trains alone."""
+    """The table: a function of the caller's own, and which member it is."""
     if not takes_members(signature):
         return []
-    return [f"  {TABLE_TYPE} members = {{add, NULL, rank, size}}; /* add: MPI_Allreduce, say */"]
+    return [f"  {TABLE_TYPE} members = {{all_reduce, NULL, rank, size}};"]
