@@ -78,8 +78,8 @@ def member_documentation(signature: Signature) -> list[str]:
         return []
     name, upper = signature.name, signature.name.upper()
     return [
-        "All members make a call together, each with its own samples of a minibatch, n, which may",
-        "be 0, and with the same numbers, those for the samples of all. In it one array of",
+        "All members make a call together, each with its own samples of a minibatch, maybe none,",
+        "and with the same numbers, those for the samples of all. In it one array of",
         f"{upper}_SUM_BYTES bytes in the arena is added over them by `members->all_reduce`, in the",
         f"thread that called {name}_run. Outputs are of the minibatch of all, and the state is then",
         f"the same on every member. With {upper}_NO_SUM the state is as it was before the call.",
@@ -93,7 +93,8 @@ def member_statuses(signature: Signature) -> str:
     if not takes_members(signature):
         return ""
     upper = signature.name.upper()
-    return f"{NO_SUM} {upper}_NO_SUM, {BAD_RANK} {upper}_BAD_RANK"
+    no_sum = f"{NO_SUM} ({upper}_NO_SUM) members->all_reduce gave another number than 0"
+    return f"{no_sum}, {BAD_RANK} ({upper}_BAD_RANK) rank is not from 0 to size - 1"
 
 
 def member_example(signature: Signature) -> list[str]:

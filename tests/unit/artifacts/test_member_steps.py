@@ -389,10 +389,10 @@ def test_members_of_sequences_take_their_own(tmp_path: Path) -> None:
             arrays_given = {
                 "x": own[:, :ROWS].copy(),
                 "labels": own[:, ROWS:].copy(),
-                "begin": np.zeros(steps + 1, np.int32),
-                "end": np.full(steps + 1, steps, np.int32),
+                "sequence.begin": np.zeros(steps + 1, np.int32),
+                "sequence.end": np.full(steps + 1, steps, np.int32),
             }
-            inputs = [arrays_given[s["name"].removeprefix("step.")] for s in info["inputs"]]
+            inputs = [arrays_given[s["name"]] for s in info["inputs"]]
             status = library.step_run(
                 *(ctypes.c_int64(steps), ctypes.c_int64(1 if steps else 0)),
                 *(ctypes.c_void_p(a.ctypes.data) for a in inputs),
