@@ -511,3 +511,37 @@ def test_a_step_without_a_sum_changes_nothing(kind: str, tmp_path: Path) -> None
     assert "#define STEP_NO_SUM 6\n#define STEP_BAD_RANK 7\n" in header
     assert call(ctypes.byref(Table(works, None, 0, 1))) == 0
     assert (state != before).any()
+
+
+def test_the_threads_of_a_pool_make_the_same_step(tmp_path: Path) -> None:
+    wide = DROPOUT.replace("Parameter(5,", "Parameter(900,").replace("(3, 5", "(3, 900")
+    (tmp_path / "net.ndl").write_text(wide)
+    compiled(tmp_path, "net.ndl", "--learning-rate", "0.1", "--bound", "400")
+    library: Any = ctypes.CDLL(str(tmp_path / "step.so"))
+    library.step_info.restype = ctypes.c_char_p
+    library.step_start.restype = library.step_pool_create.restype = ctypes.c_void_p
+    info = json.loads(library.step_info())
+    rows, arena = samples("f4", 400), aligned(info["arena_bytes"])
+    x, labels = rows[:, :ROWS].copy(), rows[:, ROWS:].copy()
+    pool = ctypes.c_void_p(library.step_pool_create(2))
+    callers: set[int] = set()
+
+    def add(*_: object) -> int:
+        callers.add(threading.get_native_id())
+        return 0
+
+    table, states = Table(ADD(add), None, 0, 1), []
+    for part, more in (("run", ()), ("run_with", (pool,))):
+        state, out = aligned(info["state_bytes"]), np.zeros(2, np.float32)
+        ctypes.memmove(state.ctypes.data, library.step_start(), len(state))
+        places = [out.ctypes.data, out.ctypes.data + 4, state.ctypes.data, arena.ctypes.data]
+        status = getattr(library, f"step_{part}")(
+            *(ctypes.c_int64(400), *(ctypes.c_void_p(a.ctypes.data) for a in (x, labels))),
+            *(ctypes.c_double(0.5), ctypes.c_int64(0), ctypes.c_double(0.1), ctypes.c_double(0)),
+            *(*map(ctypes.c_void_p, places), ctypes.byref(table), *more),
+        )
+        assert status == 0
+        states.append(state)
+    library.step_pool_destroy(pool)
+    np.testing.assert_array_equal(*states)
+    assert callers == {threading.get_native_id()}
