@@ -81,9 +81,9 @@ def member_documentation(signature: Signature) -> list[str]:
         "All members make a call together, each with its own samples of a minibatch, maybe none,",
         "and with the same numbers, those for the samples of all. In it one array of",
         f"{upper}_SUM_BYTES bytes in the arena is added over them by `members->all_reduce`, in the",
-        f"thread that called {name}_run. Outputs are of the minibatch of all, and the state is then",
-        f"the same on every member. With {upper}_NO_SUM the state is as it was before the call.",
-        "Where places in a minibatch count, member `rank` has every `size`-th sample, from `rank` on.",
+        f"thread that called {name}_run. Outputs are of the minibatch of all, and the state stays",
+        f"the same on every member. With {upper}_NO_SUM it is as it was before the call. Where",
+        "places in a minibatch count, member `rank` has every `size`-th sample, from `rank` on.",
         "",
     ]
 

@@ -86,7 +86,7 @@ Examples:
   graphc compile net.safetensors -o - --emit ll | less
   graphc compile net.onnx --train --loss softmax_cross_entropy --learning-rate 0.1 \\
       --dim batch=32 -o step --emit so,header
-  graphc compile net.ndl --train --members --learning-rate 0.1 --bound 256 -o step --emit so,header
+  graphc compile net.safetensors --train --members --learning-rate 0.1 -o step --emit so,header
   graphc compile edited.gir --parameters net.safetensors -o net
 
 \b

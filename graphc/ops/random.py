@@ -120,8 +120,8 @@ def _places(b: IRBuilder, type: TensorType, shard: Shard | None) -> Value:
     if shard is None:
         return row_major(b, type, range(type.rank))
     axis, behind = shard.axis, type.dims[shard.axis + 1 :]
-    is_known = isinstance(shard.count, int)
-    count = constant(b, shard.count, type) if is_known else _spread(b, shard.count, type)
+    given = shard.count
+    count = constant(b, given, type) if isinstance(given, int) else _spread(b, given, type)
     place = add(b, mul(b, iota(b, axis, type), count), _spread(b, shard.number, type))
     if shard.whole is not None:
         before = mul(b, row_major(b, type, range(axis)), _spread(b, shard.whole, type))
