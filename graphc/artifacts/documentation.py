@@ -91,9 +91,9 @@ def _conduct_on_gpu(signature: Signature) -> list[str]:
 
 
 def _more_statuses(signature: Signature, info: str) -> list[str]:
-    amx = "does not lend the registers of AMX" if NEEDS_AMX in info else ""
-    more = ", ".join(filter(None, (amx, member_statuses(signature))))
-    return [f"{more}."] if more else []
+    amx = ["does not lend the registers of AMX"] if NEEDS_AMX in info else []
+    more = ",\n".join([*amx, *member_statuses(signature)])
+    return f"{more}.".splitlines() if more else []
 
 
 def _state_documentation(signature: Signature, numbers: StepNumbers) -> list[str]:

@@ -88,13 +88,15 @@ def member_documentation(signature: Signature) -> list[str]:
     ]
 
 
-def member_statuses(signature: Signature) -> str:
+def member_statuses(signature: Signature) -> list[str]:
     """Statuses besides, as the list in the documentation goes on."""
     if not takes_members(signature):
-        return ""
+        return []
     upper = signature.name.upper()
-    no_sum = f"{NO_SUM} ({upper}_NO_SUM) members->all_reduce gave another number than 0"
-    return f"{no_sum}, {BAD_RANK} ({upper}_BAD_RANK) rank is not from 0 to size - 1"
+    return [
+        f"{NO_SUM} ({upper}_NO_SUM) members->all_reduce gave another number than 0",
+        f"{BAD_RANK} ({upper}_BAD_RANK) members->rank is not from 0 to size - 1",
+    ]
 
 
 def member_example(signature: Signature) -> list[str]:

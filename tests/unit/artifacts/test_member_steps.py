@@ -337,6 +337,23 @@ def test_members_of_a_program_have_the_numbers_of_the_minibatch_of_all(
             compare(tmp_path, by_threads(program, members, rows, sizes), wanted, dtype)
 
 
+def test_calls_of_a_fixed_size_have_their_part(tmp_path: Path) -> None:
+    """Two of 4 samples each are one of 8."""
+    rows = samples("f8", 16)
+    (tmp_path / "net.py").write_text(program_text("f8", 8))
+    options = ("--loss", MEASURED["loss"], "--measure", MEASURED["measure"])
+    learner = ("--learner", "adam", "--learning-rate", "0.01", "--minibatch", "8")
+    compiled(tmp_path, "net.py:fixed", *options, *learner)
+    header = tmp_path / "step.h"
+    header.write_text(header.read_text() + "\n#define STEP_N_BOUND 4\n")
+    net = runpy.run_path(str(tmp_path / "net.py"))["net"]
+    step = gc.compile_training(net, learner=gc.Adam(0.01), **MEASURED)
+    results = results_of(step, rows, [8, 8])
+    wanted = results, {**net.parameters, **step.learner_state}
+    for program in programs(tmp_path, "f8", 0.0):
+        compare(tmp_path, by_threads(program, 2, rows, [8, 8]), wanted, "f8")
+
+
 RECURRENT = """
 x = Input(6, tag=feature)
 labels = Input(3, tag=label)
