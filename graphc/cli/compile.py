@@ -113,6 +113,14 @@ class ArtifactOption(RecordOption):
     parameter, make = "request", ArtifactRequest
 
 
+def refuse_communicator(_: click.Context, _param: click.Parameter, value: str | None) -> None:
+    """A usage error for options of `graphc train` that say how members add."""
+    if value is not None:
+        message = "say how `graphc train` adds over members. A step in a file is given the function"
+        names = "--comm, --comm-order, --comm-shards, --comm-split and --comm-wire"
+        raise click.UsageError(f"{names} {message} that adds: --train --members (docs/c.md)")
+
+
 class MinibatchOption(RecordOption):
     parameter, make = "minibatches", Minibatches
 
@@ -134,6 +142,12 @@ minibatch_options = stack(
         metavar="N",
         help="The samples of a minibatch, of all members together, that rates refer to and the "
         "numbers in the header are for.  [default: the most of a call]",
+    ),
+    click.option(
+        *("--comm", "--comm-order", "--comm-shards", "--comm-split", "--comm-wire"),
+        hidden=True,
+        expose_value=False,
+        callback=refuse_communicator,
     ),
 )
 

@@ -440,6 +440,12 @@ LOSS = ("--loss", "softmax_cross_entropy")
 WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no step": (("net.ndl", "--members", "-o", "s.so"), 2, "--members is for --train"),
     "no step, minibatch": (("net.ndl", "--minibatch", "8", "-o", "s.so"), 2, "is for --train"),
+    "shards": (
+        ("net.ndl", "--train", "--comm-shards", "2", *RATE, "-o", "s.so"),
+        2,
+        "say how `graphc train` adds over members. A step in a file is given the function that "
+        "adds: --train --members",
+    ),
     "no minibatch": (
         ("net.py:fixed", "--train", "--members", *RATE, *LOSS, "-o", "s.so"),
         2,
