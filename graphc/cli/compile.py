@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
@@ -113,9 +113,9 @@ class ArtifactOption(RecordOption):
     parameter, make = "request", ArtifactRequest
 
 
-def refuse_communicator(_: click.Context, _param: click.Parameter, value: str | None) -> None:
+def refuse_communicator(_: click.Context, _param: click.Parameter, given: Sequence[str]) -> None:
     """A usage error for options of `graphc train` that say how members add."""
-    if value is not None:
+    if given:
         message = "say how `graphc train` adds over members. A step in a file is given the function"
         names = "--comm, --comm-order, --comm-shards, --comm-split and --comm-wire"
         raise click.UsageError(f"{names} {message} that adds: --train --members (docs/c.md)")
@@ -146,6 +146,7 @@ minibatch_options = stack(
     click.option(
         *("--comm", "--comm-order", "--comm-shards", "--comm-split", "--comm-wire"),
         hidden=True,
+        multiple=True,
         expose_value=False,
         callback=refuse_communicator,
     ),
