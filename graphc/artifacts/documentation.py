@@ -15,20 +15,25 @@ from graphc.artifacts.interface import (
     place_names,
     ports,
 )
+from graphc.artifacts.members import (
+    member_documentation,
+    member_example,
+    member_statuses,
+    takes_members,
+)
 from graphc.artifacts.numbers import (
     Changing,
     LearnerNumber,
+    StepNumbers,
     changing_arguments,
 )
 from graphc.runtime.signature import ABI_VERSION, Signature
 from graphc.support.short_types import SHORT_TYPES
 
 
-def documentation(
-    signature: Signature, info: str, numbers: Mapping[str, LearnerNumber] | None = None
-) -> list[str]:
+def documentation(signature: Signature, info: str, numbers: StepNumbers | None = None) -> list[str]:
     """What people have to know who call the functions, in lines."""
-    numbers = numbers or {}
+    numbers = numbers or StepNumbers()
     return [
         f"{signature.name}: a network compiled by graphc. C interface, version {ABI_VERSION}.",
         "",
@@ -38,14 +43,15 @@ def documentation(
         f"The arena is {signature.arena_bytes} bytes of the caller, aligned to 64; it needs no",
         "initial value and keeps nothing between calls.",
         "",
-        *_state_documentation(signature, changing_arguments(numbers)),
+        *_state_documentation(signature, numbers),
+        *member_documentation(signature),
         f"Statuses: 0 done, 1 {' or '.join(counts(signature))} is negative or above its bound"
         + "".join(f" or no multiple of {m}" for m in _multiples(signature))
         + ", "
         "2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type"
-        + (", 5 the system" if NEEDS_AMX in info else "."),
-        *(["does not lend the registers of AMX."] if NEEDS_AMX in info else []),
+        + (", 5 the system" if NEEDS_AMX in info else "," if takes_members(signature) else "."),
+        *_more_statuses(signature, info),
         "",
         *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),
         "",
@@ -84,10 +90,16 @@ def _conduct_on_gpu(signature: Signature) -> list[str]:
     ]
 
 
-def _state_documentation(signature: Signature, changing: Sequence[str]) -> list[str]:
+def _more_statuses(signature: Signature, info: str) -> list[str]:
+    amx = ["does not lend the registers of AMX"] if NEEDS_AMX in info else []
+    more = ",\n".join([*amx, *member_statuses(signature)])
+    return f"{more}.".splitlines() if more else []
+
+
+def _state_documentation(signature: Signature, numbers: StepNumbers) -> list[str]:
     if not signature.state_places:
         return []
-    bound = next((d.bound for d in signature.call_dims), 0)
+    of_all = " of all members" if takes_members(signature) else ""
     return [
         f"The state is {signature.state_bytes} bytes of the caller, aligned to 64: a copy of what",
         f"{signature.name}_start() gives, which every call changes. In it are, C order:",
@@ -98,8 +110,8 @@ def _state_documentation(signature: Signature, changing: Sequence[str]) -> list[
             for macro, a in zip(place_names(signature), signature.state_places, strict=True)
         ),
         "The numbers of the learner are those of this call. The macros have them for a minibatch",
-        f"of {bound} samples; docs/c.md of graphc says what they are for others.",
-        *_changing_documentation(signature, changing),
+        f"of {numbers.nominal} samples{of_all}; docs/c.md of graphc says what they are for others.",
+        *_changing_documentation(signature, changing_arguments(numbers.by_name)),
         "",
     ]
 
@@ -170,21 +182,23 @@ def _bits_of(port: Port) -> str:
     return "" if has_type else f", bits of {port.source.dtype}"
 
 
-def _example(signature: Signature, numbers: Mapping[str, LearnerNumber]) -> list[str]:
+def _example(signature: Signature, numbers: StepNumbers) -> list[str]:
     name, found = signature.name, ports(signature)
     arrays = [f"static {p.ctype} {p.identifier}[{_example_size(p, signature)}];" for p in found]
     given = [p.identifier for p in found if p.is_input]
-    named = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
-    given += [_number_given(signature.name, n, numbers.get(a.name, 0.0)) for a, n in named]
+    named = zip(signature.numbers, number_names(signature), strict=True)
+    given += [_number_given(name, n, numbers.by_name.get(a.name, 0.0)) for a, n in named]
     given += [p.identifier for p in found if not p.is_input]
     given += ["state"] if signature.state_places else []
-    arguments = ", ".join([*counts(signature), *given, "arena"])
+    given += ["arena", *(["&members"] if takes_members(signature) else [])]
+    arguments = ", ".join([*counts(signature), *given])
     return [
         f"  int64_t {', '.join(f'{n} = {size}' for n, size in _example_sizes(signature).items())};",
         *[f"  {line}" for line in arrays],
         *_example_tables(signature, found),
         *_example_state(signature),
-        *[f"  int64_t {count} = 0;" for count in changing_arguments(numbers)],
+        *[f"  int64_t {count} = 0;" for count in changing_arguments(numbers.by_name)],
+        *member_example(signature),
         f"  void *arena = aligned_alloc(64, (size_t)({name}_arena_bytes() / 64 + 1) * 64);",
         f"  int32_t code = {name}_run({arguments});",
         f"  if (code != 0) puts({name}_status(code));",

@@ -6,7 +6,6 @@ Nothing here runs a compiler.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from graphc.artifacts.documentation import documentation
 from graphc.artifacts.interface import (
@@ -16,29 +15,28 @@ from graphc.artifacts.interface import (
     place_names,
     run_prototype,
 )
+from graphc.artifacts.members import TABLE, member_macros, takes_members
 from graphc.artifacts.numbers import (
     OPENING,
     Changing,
-    LearnerNumber,
+    StepNumbers,
     function_lines,
     number_literal,
 )
 from graphc.runtime.signature import ABI_VERSION, Dimension, Signature
 
 
-def header_text(
-    signature: Signature, *, info: str, numbers: Mapping[str, LearnerNumber] | None = None
-) -> str:
+def header_text(signature: Signature, *, info: str, numbers: StepNumbers | None = None) -> str:
     """The header of the artifact `signature.name`; `info` is the text of its NAME_info.
 
-    numbers  what a training step is given for a minibatch of as many samples as its bound says
+    numbers  what a training step is given
 
     It stands alone (`stdint.h` apart, and `math.h` where numbers change) and is accepted by C from
     C89 on, given a `stdint.h`, and by C++. GraphcError `bad-value` if the signature's name is no
     C identifier.
     """
     check_name(signature.name)
-    numbers = numbers or {}
+    numbers = numbers or StepNumbers()
     name, upper = signature.name, signature.name.upper()
     guard = f"GRAPHC_{upper}_H"
     lines = [
@@ -54,8 +52,10 @@ def header_text(
         *[f"#define {upper}_{_macro(d)}_BOUND {d.bound}" for d in signature.call_dims],
         f"#define {upper}_ARENA_BYTES {signature.arena_bytes}",
         *_state_macros(signature, upper, numbers),
+        *member_macros(signature, upper),
         *_number_functions(signature, numbers),
         "",
+        *([*TABLE.splitlines(), ""] if takes_members(signature) else []),
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
@@ -87,18 +87,17 @@ def _macro(dim: Dimension) -> str:
     return re.sub(r"[^A-Z0-9_]", "_", dim.name.upper())
 
 
-def _state_macros(
-    signature: Signature, upper: str, numbers: Mapping[str, LearnerNumber]
-) -> list[str]:
+def _state_macros(signature: Signature, upper: str, numbers: StepNumbers) -> list[str]:
     """The size of the state, where its arrays begin, and numbers for a whole minibatch."""
     if not signature.state_places:
         return []
     lines = [f"#define {upper}_STATE_BYTES {signature.state_bytes}"]
     places = signature.state_places.values()
     lines += [f"#define {n} {p}" for n, p in zip(place_names(signature), places, strict=True)]
-    names = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
-    for argument, name in names:
-        value = numbers.get(argument.name, 0.0)
+    if numbers.nominal:
+        lines.append(f"#define {upper}_MINIBATCH {numbers.nominal}")
+    for argument, name in zip(signature.numbers, number_names(signature), strict=True):
+        value = numbers.by_name.get(argument.name, 0.0)
         if isinstance(value, Changing):
             continue
         is_float = argument.dtype in ("f32", "f64")
@@ -107,10 +106,10 @@ def _state_macros(
     return lines
 
 
-def _number_functions(signature: Signature, numbers: Mapping[str, LearnerNumber]) -> list[str]:
+def _number_functions(signature: Signature, numbers: StepNumbers) -> list[str]:
     """Functions for the numbers that change."""
-    named = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
-    changing = [(n, numbers[a.name]) for a, n in named if a.name in numbers]
+    named = zip(signature.numbers, number_names(signature), strict=True)
+    changing = [(n, numbers.by_name[a.name]) for a, n in named if a.name in numbers.by_name]
     lines: list[str] = []
     for name, number in changing:
         if isinstance(number, Changing):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from graphc.artifacts.members import TABLE_TYPE, takes_members
 from graphc.runtime.signature import Argument, Result, Signature
 from graphc.support.diagnostics import fail
 from graphc.support.short_types import SHORT_TYPES
@@ -104,13 +105,12 @@ def ports(signature: Signature) -> tuple[Port, ...]:
 
 def number_names(signature: Signature) -> tuple[str, ...]:
     """The numbers that a training step takes, as C has them."""
-    numbers = signature.with_role("hyperparameter")
-    return tuple(re.sub(r"[^A-Za-z0-9_]", "_", f"num_{a.name}") for a in numbers)
+    return tuple(re.sub(r"[^A-Za-z0-9_]", "_", f"num_{a.name}") for a in signature.numbers)
 
 
 def numbers_taken(signature: Signature) -> list[str]:
     """Those as parameters: `double` for any type of floats, `int64_t` for one of integers."""
-    numbers = zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)
+    numbers = zip(signature.numbers, number_names(signature), strict=True)
     return [f"{'double' if a.dtype in ('f32', 'f64') else 'int64_t'} {name}" for a, name in numbers]
 
 
@@ -172,7 +172,9 @@ def run_prototype(signature: Signature, *, with_pool: bool = False) -> str:
     parameters += numbers_taken(signature)
     parameters += [f"{p.ctype} *{p.identifier}" for p in found if not p.is_input]
     parameters += ["void *state"] if signature.state_places else []
-    parameters += ["void *arena", *(["void *pool"] if with_pool else [])]
+    parameters += ["void *arena"]
+    parameters += [f"const {TABLE_TYPE} *members"] if takes_members(signature) else []
+    parameters += ["void *pool"] if with_pool else []
     opening = f"int32_t {signature.name}_run{'_with' if with_pool else ''}("
     line = opening + ", ".join(parameters) + ")"
     return line if len(line) <= 100 else opening + "\n    " + ",\n    ".join(parameters) + ")"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from graphc.support.formulas import UPDATES, Formula
 
@@ -57,6 +57,14 @@ class Changing:
 
 LearnerNumber = float | Changing
 """A number of whole minibatches."""
+
+
+@dataclass(frozen=True)
+class StepNumbers:
+    """What a training step is given for a minibatch of so many samples, by name."""
+
+    by_name: Mapping[str, LearnerNumber] = field(default_factory=dict[str, LearnerNumber])
+    nominal: int = 0
 
 
 def changing_arguments(numbers: Mapping[str, LearnerNumber]) -> list[str]:

@@ -13,6 +13,9 @@ and the memory that it updates behind its outputs:
     const void *NAME_start(void)         the state before the first step
     int64_t NAME_state_bytes(void)
 
+One of several members (`--members`) has `const graphc_members *members` besides, behind the arena,
+with the function that makes its sums (`artifacts/members.py`).
+
 Of sequences `int64_t t, int64_t s` stand in place of n, of a program each dim that a call decides
 by its name (`artifacts/interface.py`, `counts`). Other parameters are embedded. Nothing else is
 visible, no memory is allocated, nothing global is written, no library is called; but where
@@ -25,6 +28,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from graphc.artifacts.members import MEMBER_STATUS, takes_members
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import fail
 
@@ -35,10 +39,16 @@ STATUS = (
     "the arena is not aligned to 64 bytes",
     "a data pointer is not aligned to its element type",
 )
-AMX_STATUS = "the system does not lend the registers of AMX to this process"
-"""Number 5, of code for machines that have them."""
+AMX_STATUS = {5: "the system does not lend the registers of AMX to this process"}
+"""Of code for machines that have them."""
 UNKNOWN_STATUS = "unknown status"
 ARENA_ALIGNMENT = 64
+
+
+def statuses(signature: Signature, *, has_amx: bool = False) -> dict[int, str]:
+    """What each status that a function may give says."""
+    found = dict(enumerate(STATUS)) | (AMX_STATUS if has_amx else {})
+    return found | (MEMBER_STATUS if takes_members(signature) else {})
 
 
 def check_signature(signature: Signature, *, takes_steps: bool = False) -> None:

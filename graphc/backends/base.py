@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from graphc.artifacts.numbers import LearnerNumber
+from graphc.artifacts.numbers import StepNumbers
 from graphc.data.plain_rows import ReadRows
 from graphc.ir.core import Function, Operation
 from graphc.ir.machine import AnyMachine
@@ -48,7 +48,7 @@ class EmitRequest:
     """What to emit: embedded parameter values by name, the artifact's C name, target, info JSON.
 
     phases   where the time that it takes is counted
-    numbers  what a training step is given for a whole minibatch, by name
+    numbers  what a training step is given
     """
 
     name: str
@@ -56,7 +56,7 @@ class EmitRequest:
     info: str
     target: str = "native"
     phases: Phases = field(default_factory=Phases, compare=False)
-    numbers: Mapping[str, LearnerNumber] = field(default_factory=dict[str, LearnerNumber])
+    numbers: StepNumbers = field(default_factory=StepNumbers)
 
 
 Emitter = Callable[[Function, Signature, EmitRequest], bytes]

@@ -17,6 +17,7 @@ from math import prod
 
 import numpy as np
 
+from graphc.artifacts.members import NO_SUM
 from graphc.backends.base import aligned_bytes
 from graphc.backends.native_sums import NativeSums
 from graphc.runtime.communicators.communicator import Communicator
@@ -26,8 +27,6 @@ from graphc.support.diagnostics import InternalError
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
-NO_SUM = 6
-"""The status of an entry whose sum over members was not made."""
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from time import perf_counter
@@ -41,6 +41,7 @@ from graphc.cli.options import (
     refuse_overwriting,
     sequence_options,
     split_names,
+    stack,
     train_option,
 )
 from graphc.cli.programs import MODEL_FILE, open_program
@@ -59,13 +60,16 @@ from graphc.driver.options import CompileOptions
 from graphc.learn.learner import Learner
 from graphc.learn.program_loss import Objective
 from graphc.learn.program_step import Trained
-from graphc.learn.step_files import step_of_network, step_of_program
+from graphc.learn.step_files import Minibatches, step_of_network, step_of_program
 from graphc.support.diagnostics import GraphcError
 
 SCHEMA = 1
 TEXTS = [name for name, kind in KINDS.items() if kind.is_text]
 
-OF_STEPS = (*OF_PROGRAMS, *(field.name for field in fields(LearnerRequest)))
+OF_STEPS = (
+    *OF_PROGRAMS,
+    *(field.name for made in (LearnerRequest, Minibatches) for field in fields(made)),
+)
 """Options, by their names in Python, that only a training step has."""
 
 LISTED = "\n".join(
@@ -82,6 +86,7 @@ Examples:
   graphc compile net.safetensors -o - --emit ll | less
   graphc compile net.onnx --train --loss softmax_cross_entropy --learning-rate 0.1 \\
       --dim batch=32 -o step --emit so,header
+  graphc compile net.safetensors --train --members --learning-rate 0.1 -o step --emit so,header
   graphc compile edited.gir --parameters net.safetensors -o net
 
 \b
@@ -106,6 +111,46 @@ def c_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str
 
 class ArtifactOption(RecordOption):
     parameter, make = "request", ArtifactRequest
+
+
+def refuse_communicator(_: click.Context, _param: click.Parameter, given: Sequence[str]) -> None:
+    """A usage error for options of `graphc train` that say how members add."""
+    if given:
+        message = "say how `graphc train` adds over members. A step in a file is given the function"
+        names = "--comm, --comm-order, --comm-shards, --comm-split and --comm-wire"
+        raise click.UsageError(f"{names} {message} that adds: --train --members (docs/c.md)")
+
+
+class MinibatchOption(RecordOption):
+    parameter, make = "minibatches", Minibatches
+
+
+minibatch_options = stack(
+    click.option(
+        "--members",
+        cls=MinibatchOption,
+        is_flag=True,
+        help="Make the step for one of several members (processes, threads) who share each "
+        "minibatch: the caller gives a function that adds over all of them, such as "
+        "MPI_Allreduce, in a table that the header declares (docs/c.md).",
+    ),
+    click.option(
+        "--minibatch",
+        "nominal",
+        cls=MinibatchOption,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The samples of a minibatch, of all members together, that rates refer to and the "
+        "numbers in the header are for.  [default: the most of a call]",
+    ),
+    click.option(
+        *("--comm", "--comm-order", "--comm-shards", "--comm-split", "--comm-wire"),
+        hidden=True,
+        multiple=True,
+        expose_value=False,
+        callback=refuse_communicator,
+    ),
+)
 
 
 @click.command(
@@ -137,6 +182,7 @@ class ArtifactOption(RecordOption):
 @train_option("Make a training step, which is given its memory and minibatches (docs/c.md).")
 @objective_options
 @trained_options
+@minibatch_options
 @learner_options
 @click.option(
     "--target",
@@ -176,6 +222,7 @@ def command(
     wanted: Wanted,
     objective: ObjectiveRequest,
     learner: LearnerRequest,
+    minibatches: Minibatches,
     options: CompileOptions,
     definitions: Definitions,
     parameters: Path | None,
@@ -208,7 +255,8 @@ def command(
     with options.phases.measure("read the network"):
         if wanted.train:
             asked = objective.objective()
-            source = open_step(model, definitions, parameters, asked, learner.made(), options)
+            step = learner.made(), minibatches
+            source = open_step(model, definitions, parameters, asked, step, options)
         else:
             source = open_source(model, definitions, parameters)
     if to_stdout:
@@ -230,15 +278,16 @@ def open_step(
     definitions: Definitions,
     parameters: Path | None,
     objective: Objective,
-    learner: Learner,
+    step: tuple[Learner, Minibatches],
     options: CompileOptions,
 ) -> Source:
-    """The training step of the network or program."""
+    """The training step of the network or program, by a learner on such minibatches."""
+    learner, minibatches = step
     program = open_program(model, definitions, parameters=parameters, taken=("train",))
     if program is not None:
-        return step_of_program(Trained.of(program, objective), learner)
+        return step_of_program(Trained.of(program, objective), learner, minibatches)
     refuse_objective()
-    return step_of_network(open_network(model, definitions).model, learner, options)
+    return step_of_network(open_network(model, definitions).model, learner, options, minibatches)
 
 
 def make_files(

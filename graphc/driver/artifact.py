@@ -27,7 +27,7 @@ from graphc.artifacts.interface import (
     thread_symbols,
 )
 from graphc.artifacts.link import Compiler, compile_source, link_shared, require_compiler
-from graphc.artifacts.numbers import LearnerNumber
+from graphc.artifacts.numbers import StepNumbers
 from graphc.artifacts.program import build_program
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, Content, EmitRequest, FileKind, KeptCode
@@ -75,12 +75,12 @@ class Step:
 
     lower    the function for a backend, or with False its tensor operations
     values   of its parameters, where they stand before the first step
-    numbers  of the learner for a whole minibatch, by name
+    numbers  what the function is given for a whole minibatch
     """
 
     lower: Callable[[CompileOptions, bool], Lowered]
     values: Callable[[], Mapping[str, np.ndarray]]
-    numbers: Mapping[str, LearnerNumber]
+    numbers: StepNumbers
 
 
 Source = Model | Program | Step
@@ -434,7 +434,7 @@ def prepare_emission(
     used = BACKENDS[backend]()
     options = replace(options, backend=backend, freeze=True, begun=Begun(), target=request.target)
     check_machine(options)
-    numbers: Mapping[str, LearnerNumber] = {}
+    numbers = StepNumbers()
     if isinstance(source, Step):
         lowered, parameters = _of_step(source, options)
         numbers = source.numbers

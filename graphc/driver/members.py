@@ -27,7 +27,6 @@ from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE
-from graphc.ops.nodes.training import SHARD
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
 from graphc.passes.share_gradients import is_own
@@ -37,6 +36,7 @@ from graphc.runtime.members import MemberFunction
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Stage
 from graphc.support.diagnostics import InternalError
+from graphc.support.member_place import SHARD
 
 
 def compile_for_members(

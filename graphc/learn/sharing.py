@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from graphc.driver.compile import node_names
 from graphc.model.model import Model
-from graphc.ops.nodes.training import SHARD
 from graphc.runtime.communicators.communicator import (
     Communicator,
     has_own_shards,
@@ -15,6 +14,7 @@ from graphc.runtime.communicators.communicator import (
 )
 from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import fail
+from graphc.support.member_place import SHARD
 
 
 def may_deal(signature: Signature, communicator: Communicator, trained: Sequence[str]) -> bool:

@@ -45,7 +45,6 @@ from graphc.ops.nodes.training import (
     DROPOUT_RATE,
     MINIBATCH_SAMPLES,
     SEED_LIMIT,
-    SHARD,
     STEP,
 )
 from graphc.passes.expand_nodes import inputs_of
@@ -59,6 +58,7 @@ from graphc.runtime.stages import gather_parts
 from graphc.support.arguments import text
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.graphs import reachable
+from graphc.support.member_place import SHARD
 
 T = TypeVar("T")
 STEP_LIMIT = 2**32

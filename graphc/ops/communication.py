@@ -4,7 +4,7 @@ Each member calls its own copy of a function with data of its own. Where such an
 all wait for each other. No backend computes it: a function is cut there, and between its parts a
 communicator adds and hands over (`graphc/driver/members.py`, `graphc/driver/stages.py`).
 
-    all_reduce       Σ x, the same for all
+    all_reduce       Σ x, the same for all; of `ANY_NUMBER` the caller says how many there are
     all_fold         Σ x, or the largest or smallest x, of arrays with all members' samples
     all_gather       the samples of all members, those of the first one first
     reduce_scatter   Σ x of arrays with all members' samples, of which each takes its own
@@ -24,10 +24,13 @@ from graphc.ir.types import Symbol, TensorType, Type, TypeRuleError
 from graphc.ops.rules import FLOATS, NUMBERS, require_dtype, tensor
 from graphc.support.diagnostics import InternalError
 
+ANY_NUMBER = 0
+"""Of members: as many as there are when the function is called, which is in a file."""
+
 
 @dataclass(frozen=True)
 class AllReduceParams(Params):
-    """`members`: how many there are."""
+    """`members`: how many there are, or `ANY_NUMBER`."""
 
     members: int
 
@@ -38,8 +41,9 @@ def all_reduce(b: IRBuilder, values: Iterable[Value], members: int) -> list[Valu
 
 
 def _infer(types: Sequence[Type], params: AllReduceParams) -> Sequence[Type]:
-    if params.members < 1:
-        raise TypeRuleError(f"requires 1 member or more, got {params.members}", slug="bad-value")
+    if params.members < ANY_NUMBER:
+        message = f"requires 1 member or more, or 0 for any number, got {params.members}"
+        raise TypeRuleError(message, slug="bad-value")
     if not types:
         raise TypeRuleError("requires at least one operand")
     found = [tensor(type, i) for i, type in enumerate(types)]

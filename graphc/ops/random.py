@@ -79,11 +79,12 @@ class Shard:
     """One of `count` parts of a minibatch, which has every so many-th place along an axis of it,
     from `number` on: i64, one element of any rank.
 
+    count  the same for all calls, or as `number`
     whole  the places along that axis in the minibatch, as `number`; None for axis 0
     """
 
     number: Value
-    count: int
+    count: int | Value
     axis: int = 0
     whole: Value | None = None
 
@@ -119,7 +120,8 @@ def _places(b: IRBuilder, type: TensorType, shard: Shard | None) -> Value:
     if shard is None:
         return row_major(b, type, range(type.rank))
     axis, behind = shard.axis, type.dims[shard.axis + 1 :]
-    count = constant(b, shard.count, type)
+    given = shard.count
+    count = constant(b, given, type) if isinstance(given, int) else _spread(b, given, type)
     place = add(b, mul(b, iota(b, axis, type), count), _spread(b, shard.number, type))
     if shard.whole is not None:
         before = mul(b, row_major(b, type, range(axis)), _spread(b, shard.whole, type))

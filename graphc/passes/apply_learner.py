@@ -64,7 +64,7 @@ def apply_learner(
     """Replace gradients by updates; the number of parameters that are now trained.
 
     seed     of the noise
-    members  who train together
+    members  who train together, or `ANY_NUMBER`
     """
     builder = IRBuilder.before(function.block.end)
     found = list(zip(function.results, function.returned, strict=True))
@@ -74,7 +74,7 @@ def apply_learner(
     step = _Step.of(function, builder, rule, terms, seed, trained[0][0])
     kept = [(info, v) for info, v in found if _trained(function, info) is None]
     gradients, touched = [g for _, g in trained], [None] * len(trained)
-    if members > 1:
+    if members != 1:
         require_shareable(function)
         is_lazy = rule.lazy and not terms.moves_all
         lookups = [lookups_of(g) if is_lazy else None for g in gradients]
@@ -212,7 +212,7 @@ def _state(function: Function, kind: str, parameter: Value) -> Value:
 class ApplyLearner(Pass):
     """`learner`: a name of `ops/learners.py`, or that of the rule in `bodies`, which is `lazy` or
     not; `clip`, `l2`, `noise`, `l1`: the terms that there are, `seed` that of the noise; `members`:
-    how many train together, each with its part of a minibatch."""
+    how many train together, each with its part of a minibatch, 0 for any number."""
 
     name: ClassVar[str] = "apply-learner"
     summary: ClassVar[str] = "turn gradients into parameter updates"

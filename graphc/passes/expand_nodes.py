@@ -124,7 +124,7 @@ def expand_nodes(
     entries        the bound on the numbers that a sample of a sparse input has
     training_seed  compute them as in training, with this seed of all that is random
     sequences      the samples are the columns of such minibatches of sequences, not `samples`
-    shards         parts that members compute a minibatch in, of which a call is one
+    shards         parts that members compute a minibatch in, of which a call is one; 0: any number
     """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
@@ -488,7 +488,7 @@ class ExpandNodes(Pass):
     """`outputs`: node names; `batch`: the bound on the number of samples in a call.
 
     training  as the nodes are computed in training; `seed` of what is random there
-    shards    parts that members compute a minibatch in, of which a call is one
+    shards    parts that members compute a minibatch in, of which a call is one; 0: any number
     entries   the bound on the numbers that a sample of a sparse input has
     time      the bound on the steps of a sequence, 0 where samples are not steps of sequences
     sequences the bound on the number of sequences side by side
@@ -521,11 +521,11 @@ class ExpandNodes(Pass):
             )
             return PassOutcome(False)
         counts = (self.batch, self.entries, self.time + 1, self.sequences, self.segment + 1)
-        if not self.precision.is_float or min(counts) < 1:
+        if not self.precision.is_float or min(counts) < 1 or self.shards < 0:
             context.sink.error(
                 "bad-option",
                 "expand-nodes requires a float precision, batch, entries and sequences >= 1, "
-                "and time and segment >= 0",
+                "and time, segment and shards >= 0",
             )
             return PassOutcome(False)
         if not 0 <= self.seed < SEED_LIMIT:

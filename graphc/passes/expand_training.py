@@ -28,10 +28,11 @@ from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, R
 from graphc.ir.dims import dims_behind, size_quotient, size_text
 from graphc.ir.traversal import walk
 from graphc.ir.types import Dim, DType, Symbol, TensorType
+from graphc.ops.communication import ANY_NUMBER
 from graphc.ops.constant import constant, full_like
 from graphc.ops.elementwise import add, mul, select
 from graphc.ops.movement import reshape
-from graphc.ops.nodes.training import MINIBATCH_SAMPLES, SHARD, STEP
+from graphc.ops.nodes.training import MINIBATCH_SAMPLES, STEP
 from graphc.ops.random import RANDOM_UNIFORM, Shard, keep_mask
 from graphc.ops.training_forms import (
     DROP,
@@ -43,17 +44,18 @@ from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import reachable
+from graphc.support.member_place import SHARD, SHARDS
 
 
 def expand_training(function: Function, seed: int = 0, shards: int = 1, samples: str = "") -> int:
     """Replace them all; how many there were. GraphcError for one that cannot be trained.
 
-    shards   parts that members compute a minibatch in, of which a call is one
+    shards   parts that members compute a minibatch in, of which a call is one, or `ANY_NUMBER`
     samples  the dim that counts those of a call, as text
     """
     if function.kind is not RegionKind.SSA:
         return 0
-    if shards > 1:
+    if shards != 1:
         _require_same_numbers(function, samples)
     found = [op for op in walk(function) if op.opdef in (DROP, RUNNING_STATISTIC)]
     moved: dict[Value, Value] = {}
@@ -103,7 +105,7 @@ class _Parts:
 
     b: IRBuilder
     function: Function
-    count: int
+    shards: int
     samples: str
 
     def shard_of(self, x: Value) -> tuple[Sequence[Dim], Shard | None]:
@@ -116,7 +118,8 @@ class _Parts:
         before, behind = x.tensor.dims[:axis], x.tensor.dims[axis + 1 :]
         dims = (*before, *self._split(x.tensor.dims[axis]), *behind)
         whole = _number(self.function, MINIBATCH_SAMPLES) if axis else None
-        return dims, Shard(number, self.count, axis, whole)
+        count = self.shards if self.shards != ANY_NUMBER else _number(self.function, SHARDS)
+        return dims, Shard(number, count, axis, whole)
 
     def _split(self, dim: Dim) -> tuple[Dim, ...]:
         """An axis as that of samples, and what there is of each."""
@@ -176,8 +179,8 @@ def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Va
 
 @dataclass(frozen=True)
 class ExpandTraining(Pass):
-    """`seed`: of what is drawn; `shards`: parts that members compute a minibatch in; `samples`: the
-    dim that counts those of a call."""
+    """`seed`: of what is drawn; `shards`: parts that members compute a minibatch in, 0 for any
+    number; `samples`: the dim that counts those of a call."""
 
     name: ClassVar[str] = "expand-training"
     summary: ClassVar[str] = "make dropout and statistics of minibatches what training computes"
@@ -188,6 +191,10 @@ class ExpandTraining(Pass):
     samples: str = ""
 
     def run(self, module: Module, context: Context) -> PassOutcome:
+        if self.shards < 0:
+            message = f"expand-training requires shards of 0 or more, got {self.shards}"
+            context.sink.error("bad-option", message)
+            return PassOutcome(False)
         how = self.seed, self.shards, self.samples
         count = sum(expand_training(f, *how) for f in module.functions)
         return PassOutcome(count > 0, {"expanded": count})

@@ -18,10 +18,10 @@ from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.indexed import OuterParams, transposed_sparse_product
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
-from graphc.ops.nodes.training import SHARD
 from graphc.ops.random import RANDOM_UNIFORM
 from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.support.diagnostics import fail
+from graphc.support.member_place import SHARD
 
 Kept = tuple[ResultInfo, Value]
 

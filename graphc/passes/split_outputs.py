@@ -56,6 +56,7 @@ from graphc.ops.reduction import ReduceParams, broadcast
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.member_place import SHARD
 
 Form = int | None
 """The axis of a part; None for a whole."""
@@ -129,7 +130,7 @@ class _Splitting:
             else:
                 self._own[argument] = value
                 is_kept = role == "state" and not argument.tensor.symbols()
-                if is_kept or (role in ("parameter", "hyperparameter") and name != "shard"):
+                if is_kept or (role in ("parameter", "hyperparameter") and name != SHARD):
                     self._uniform.add(argument)
         for op in old.block:
             with self.b.at(op.location):

@@ -18,6 +18,7 @@ from graphc.support.adjacent import adjacent
 from graphc.support.diagnostics import fail
 from graphc.support.element_types import NUMPY_DTYPES as NUMPY_DTYPES
 from graphc.support.matrix_sizes import matrix_sizes
+from graphc.support.member_place import SHARD, SHARDS
 from graphc.support.size_formula import SizeFormula
 
 Role = Literal["input", "parameter", "transposed", "state", "hyperparameter", "carried", "kept"]
@@ -192,6 +193,13 @@ class Signature:
         return tuple(a for a in self.arguments if a.role == role)
 
     @property
+    def numbers(self) -> tuple[Argument, ...]:
+        """Of a training step in a file: those that a call is given by themselves. Which member it
+        is of stands in the table of its sums."""
+        places = (SHARD, SHARDS) if self.sums else ()
+        return tuple(a for a in self.with_role("hyperparameter") if a.name not in places)
+
+    @property
     def model_names(self) -> frozenset[str]:
         """The parameters of the model that the function takes, as the network calls them, and what
         is computed of parameters alone."""
@@ -332,10 +340,12 @@ def info_json(signature: Signature, *, version: str, isa: str, content_hash: str
     }
     if signature.state_places:
         places = signature.state_places.items()
-        numbers = signature.with_role("hyperparameter")
+        numbers = signature.numbers
         record["numbers"] = [{"name": a.name, "dtype": a.dtype} for a in numbers]
         record["state"] = [{**_spec(a), "offset": place} for a, place in places]
         record["state_bytes"] = signature.state_bytes
+    if signature.sums:
+        record["members"] = True
     if signature.derived_dims:
         record["derived"] = {d.name: str(d.formula) for d in signature.derived_dims}
     return json.dumps(record, separators=(",", ":"))

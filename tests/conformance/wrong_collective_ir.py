@@ -9,7 +9,7 @@ from tests.conformance.wrong_ir_forms import use
 WRONG_COLLECTIVE_IR: Mapping[str, tuple[str, ...]] = {
     "all_reduce": (
         use("all_reduce %a : tensor<3x5xf32>", "bad-value", "`members` is required"),
-        use("all_reduce %a {members = 0} : tensor<3x5xf32>", "bad-value", "1 member or more"),
+        use("all_reduce %a {members = -1} : tensor<3x5xf32>", "bad-value", "1 member or more"),
         use("all_reduce %i {members = 2} : tensor<3x5xi32>", "ill-typed", "elements of f32"),
         "%y, %z = all_reduce %a, %d {members = 2} : tensor<3x5xf32>, tensor<3x5xf64> "
         "// error: ill-typed: one element type",

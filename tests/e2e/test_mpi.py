@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -256,3 +257,14 @@ def test_a_killed_member_ends_the_job_and_one_goes_on_with_the_same_bits(
     for name, value in whole.items():
         assert np.array_equal(resumed[name], value)
     assert not np.array_equal(reached, whole["W"])
+
+
+@pytest.mark.skipif(not shutil.which("mpicc"), reason="needs mpicc (Debian's libopenmpi-dev)")
+def test_processes_in_c_train_what_one_member_does_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One library for any number of them; alone it makes the bits that Python does."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples/cluster/mpi_train.py"))
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    assert example["main"]([1, 3], 2, tmp_path) == 0

@@ -21,12 +21,13 @@ from graphc.artifacts.interface import (
     size_texts,
     string_literal,
 )
+from graphc.artifacts.members import BAD_RANK, FIELD_OF, TABLE, takes_members
 from graphc.backends.abi import (
     ARENA_ALIGNMENT,
-    STATUS,
     UNKNOWN_STATUS,
     check_signature,
     first_state,
+    statuses,
 )
 from graphc.backends.base import EmitRequest
 from graphc.backends.c.emit import ENTRY, OPENING, add_entry
@@ -70,6 +71,7 @@ def emit_artifact(
         OPENING,
         _target_check(target),
         module.text(),
+        *([f"{TABLE}\n"] if takes_members(signature) else []),
         *([WARNING_OFF] if large_arrays(signature, request) else []),
         *arrays,
         *_state(signature, request),
@@ -157,10 +159,12 @@ def _run(signature: Signature, parameters: dict[str, str]) -> str:
     """NAME_run: the checks of a call, and the tables that the entry takes."""
     given = {p.source.name: p.identifier for p in ports(signature) if p.is_input}
     given |= {a.name: f"((char *)state + {place})" for a, place in signature.state_places.items()}
-    numbers = [*zip(signature.with_role("hyperparameter"), number_names(signature), strict=True)]
+    numbers = [*zip(signature.numbers, number_names(signature), strict=True)]
     given |= {a.name: f"&given_{name}" for a, name in numbers}
+    given |= {name: f"&members->{field}" for name, field in FIELD_OF.items() if name not in given}
     buffers = [f"(void *){given.get(a.name) or parameters[a.name]}" for a in signature.arguments]
     buffers += [p.identifier for p in ports(signature) if not p.is_input]
+    buffers += ["(void *)members"] if takes_members(signature) else []
     sizes = size_texts(signature)
     dims = [sizes[dim.name] for dim in signature.dims]
     lines = [
@@ -204,11 +208,16 @@ def _checks(signature: Signature) -> Iterator[str]:
     if signature.state_places:
         pointers.append("!state")
         aligned.append(f"(uintptr_t)state % {ARENA_ALIGNMENT}")
+    members: list[str] = []
+    if takes_members(signature):
+        pointers += ["!members", "!members->all_reduce"]
+        members = ["members->rank < 0", "members->rank >= members->size"]
     arena: list[str] = []
     if signature.arena_bytes:
         pointers.append("!arena")
         arena = [f"(uintptr_t)arena % {ARENA_ALIGNMENT}"]
-    for status, conditions in enumerate((sizes, pointers, arena, aligned), 1):
+    checked = {1: sizes, 2: pointers, 3: arena, 4: aligned, BAD_RANK: members}
+    for status, conditions in checked.items():
         if conditions:
             yield f"    if ({' || '.join(conditions)}) {{"
             yield f"        return {status};"
@@ -216,8 +225,8 @@ def _checks(signature: Signature) -> Iterator[str]:
 
 
 def _small_functions(signature: Signature, request: EmitRequest) -> str:
-    name = request.name
-    cases = [f"    case {i}:\n        return {string_literal(s)};" for i, s in enumerate(STATUS)]
+    name, known = request.name, statuses(signature)
+    cases = [f"    case {i}:\n        return {string_literal(s)};" for i, s in known.items()]
     return "\n".join(
         [
             f"int64_t {name}_arena_bytes(void)\n{{\n    return {signature.arena_bytes};\n}}\n",

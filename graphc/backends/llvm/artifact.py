@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from graphc.artifacts.members import BAD_RANK, FIELD_OF, WORDS, takes_members
 from graphc.backends.abi import (
-    AMX_STATUS,
     ARENA_ALIGNMENT,
-    STATUS,
     UNKNOWN_STATUS,
     check_signature,
     first_state,
+    statuses,
 )
 from graphc.backends.base import EmitRequest
 from graphc.backends.llvm.emit import add_entry
@@ -55,7 +55,7 @@ def emit_artifact(
     _add_number(module, f"{request.name}_arena_bytes", signature.arena_bytes)
     if signature.state_places:
         _add_state(module, signature, request)
-    _add_status(module, request.name, has_amx=target.machine.has_amx)
+    _add_status(module, request.name, statuses(signature, has_amx=target.machine.has_amx))
     _add_info(module, request)
     if not signature.is_split:
         return module.text()
@@ -69,7 +69,7 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest, *, rese
     pointers = [Val(f"%x{i}", PTR) for i in range(len(inputs))]
     results = [Val(f"%y{i}", PTR) for i in range(len(outputs))]
     arena = Val("%arena", PTR)
-    places, numbers = signature.state_places, signature.with_role("hyperparameter")
+    places, numbers = signature.state_places, signature.numbers
     state = [Val("%state", PTR)] if places else []
     floats = [a.dtype in ("f32", "f64") for a in numbers]
     given_numbers = [
@@ -77,13 +77,16 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest, *, rese
         for i, is_float in enumerate(floats)
     ]
     on_stack = [stack_array(code, element_of(DType(a.dtype)), 1, 8) for a in numbers]
-    count = len(signature.arguments) + len(outputs)
+    members = [Val("%members", PTR)] if takes_members(signature) else []
+    count = len(signature.arguments) + len(outputs) + len(members)
     buffers = stack_array(code, "ptr", max(count, 1), 8)
     counts = {d.name: Val(f"%n{i}", I64) for i, d in enumerate(signature.call_dims)}
     dims = stack_array(code, "i64", max(len(signature.dims), 1), 8)
     _check_counts(code, signature, counts)
     found = _add_sizes(code, signature, counts)
     _check_arrays(code, signature, [*pointers, *results, *state], arena)
+    for table in members:
+        _check_members(code, table)
     for number, argument, place in zip(given_numbers, numbers, on_stack, strict=True):
         narrow = number
         if argument.dtype == "f32":
@@ -96,12 +99,14 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest, *, rese
     values = [
         offset(code, state[0], "i8", index(places[a]))
         if a in places
+        else _field(code, members[0], FIELD_OF[a.name])
+        if a.role == "hyperparameter" and a not in numbers
         else next(given[a.role])
         if a.role in given
         else _embedded(module, i, a, request.parameters, reserved=reserved)
         for i, a in enumerate(signature.arguments)
     ]
-    for i, value in enumerate([*values, *results]):
+    for i, value in enumerate([*values, *results, *members]):
         code.do(f"store {value}, ptr {offset(code, buffers, 'ptr', index(i)).ref}, align 8")
     for i, dim in enumerate(signature.dims):
         size = found[dim.name]
@@ -110,7 +115,7 @@ def _add_run(module: Module, signature: Signature, request: EmitRequest, *, rese
     code.do(f"ret i32 {status.ref}")
     # A function of no dims takes a number of samples too, and does not look at it.
     sizes = [*map(str, counts.values())] or ["i64 %n0"]
-    taken = [*pointers, *given_numbers, *results, *state, arena]
+    taken = [*pointers, *given_numbers, *results, *state, arena, *members]
     parameters = ", ".join([*sizes, *map(str, taken)])
     linkage = "" if signature.is_split else "internal "
     header = f"define {linkage}i32 @{request.name}_run_with({parameters}, ptr %pool) nounwind"
@@ -163,6 +168,22 @@ def _check_arrays(code: Code, signature: Signature, data: Sequence[Val], arena: 
     sizes += [ARENA_ALIGNMENT] * bool(signature.state_places)
     wrong = [_is_misaligned(code, p, size) for p, size in zip(data, sizes, strict=True) if size > 1]
     _leave_if(code, wrong, 4)
+
+
+def _check_members(code: Code, table: Val) -> None:
+    """Leaves with a status when the table of the sums is not there or not filled."""
+    _leave_if(code, [code.value(I1, f"icmp eq {table}, null")], 2)
+    add = code.load(PTR, _field(code, table, "all_reduce"), 8)
+    _leave_if(code, [code.value(I1, f"icmp eq {add}, null")], 2)
+    rank, size = (code.load(I64, _field(code, table, name), 8) for name in ("rank", "size"))
+    wrong = [code.value(I1, f"icmp slt {rank}, 0")]
+    wrong.append(code.value(I1, f"icmp sge {rank}, {size.ref}"))
+    _leave_if(code, wrong, BAD_RANK)
+
+
+def _field(code: Code, table: Val, name: str) -> Val:
+    """Where a field of the table stands."""
+    return offset(code, table, "i64", index(WORDS[name]))
 
 
 def _is_misaligned(code: Code, pointer: Val, alignment: int) -> Val:
@@ -230,9 +251,9 @@ def _add_state(module: Module, signature: Signature, request: EmitRequest) -> No
     module.add_function(f"define ptr @{request.name}_start() nounwind", code)
 
 
-def _add_status(module: Module, name: str, *, has_amx: bool) -> None:
+def _add_status(module: Module, name: str, known: Mapping[int, str]) -> None:
     code = Code(module)
-    for number, text in enumerate((*STATUS, AMX_STATUS) if has_amx else STATUS):
+    for number, text in known.items():
         same, other = code.fresh_label("is"), code.fresh_label("not")
         is_it = code.value(I1, f"icmp eq i32 %code, {number}")
         code.do(f"br {is_it}, label %{same}, label %{other}")

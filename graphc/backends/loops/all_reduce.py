@@ -1,8 +1,10 @@
-"""The call for a sum over members, of what the caller of an entry hands over for it:
+"""The call for a sum over members, of what the caller of an entry hands over for it, of which
+`artifacts/members.py` has all:
 
     struct {
       int32_t (*all_reduce)(void *context, void *data, int64_t count, int32_t bytes);
       void *context;
+      …
     }
 
 `all_reduce` puts the sums of all members' arrays into an array of `count` floats of 4 or 8 `bytes`
@@ -11,12 +13,12 @@ and returns 0; anything else ends the function. So compiled code knows no MPI.
 
 from __future__ import annotations
 
-from graphc.backends import native
+from graphc.artifacts import members
 from graphc.backends.loops.control import offset
 from graphc.backends.loops.values import I32, PTR, Val, constant, index
 from graphc.backends.loops.writer import Writer
 
-NO_SUM = constant(native.NO_SUM, I32)
+NO_SUM = constant(members.NO_SUM, I32)
 
 
 def emit_all_reduce(code: Writer, adder: Val, data: Val, size: int, width: int) -> Val:

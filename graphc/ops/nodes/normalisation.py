@@ -211,7 +211,7 @@ def _moved(
 
 def _share(b: IRBuilder, call: TrainingCall, time: float) -> Value:
     """1 - e^(-N/T) = 2 h / (1 + h) with h = tanh(N / 2T), which cancels nothing for small N/T."""
-    if call.shards > 1:
+    if call.shards != 1:
         count = call.hyperparameter(MINIBATCH_SAMPLES)
     else:
         count = extent(b, call.samples, TensorType((1, 1), call.dtype))

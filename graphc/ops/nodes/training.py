@@ -13,19 +13,18 @@ from dataclasses import dataclass, field
 
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.types import DType, Symbol, TensorType
+from graphc.ops.communication import ANY_NUMBER
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import PARAMETER
 from graphc.ops.random import Shard
 from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.member_place import SHARD, SHARDS
 
 STEP = "step"
 """The hyperparameter that counts the training calls, from 0; i64, so exact for any training."""
 
 DROPOUT_RATE = "dropout_rate"
 """The hyperparameter with the share of elements that Dropout sets to zero, in [0, 1)."""
-
-SHARD = "shard"
-"""The hyperparameter with the number of the part of a minibatch that a function computes; i64."""
 
 MINIBATCH_SAMPLES = "minibatch_samples"
 """The hyperparameter with the samples of the minibatch of all members."""
@@ -43,7 +42,8 @@ class TrainingCall:
     samples   the number of samples of a call
     seed      of all that is random in training
     sink      for nodes that cannot be trained
-    shards    parts that members compute a minibatch in, of which this call is one
+    shards    parts that members compute a minibatch in, of which this call is one; `ANY_NUMBER`:
+              as many as the call says
     """
 
     function: Function
@@ -74,7 +74,9 @@ class TrainingCall:
         """Which part of a minibatch this is; None where it is all of it."""
         if self.shards == 1:
             return None
-        return Shard(self.hyperparameter(SHARD, DType.I64), self.shards)
+        number, count = self.hyperparameter(SHARD, DType.I64), self.shards
+        is_known = count != ANY_NUMBER
+        return Shard(number, count if is_known else self.hyperparameter(SHARDS, DType.I64))
 
     def stream(self, op: Operation) -> int:
         """A number in [0, 2^64) that tells the node from others in what is random.

@@ -238,7 +238,7 @@ def test_numbers_that_change_are_those_of_python(tmp_path: Path) -> None:
         step = step_of_program(trained, learner)
         request = ArtifactRequest(["header"], tmp_path / f"{name}.h")
         emit(step, request, CompileOptions())
-        for number, value in step.numbers.items():
+        for number, value in step.numbers.by_name.items():
             if not isinstance(value, Changing):
                 continue
             for epoch, steps in places:
@@ -255,7 +255,9 @@ def test_numbers_that_change_are_those_of_python(tmp_path: Path) -> None:
     subprocess.run(made, cwd=tmp_path, check=True)
     said = subprocess.run([tmp_path / "check"], capture_output=True, text=True, check=True).stdout
     assert [float.fromhex(line) for line in said.split()] == wanted
-    assert {type(n) for n in step_of_program(trained, gc.SGD(0.1)).numbers.values()} == {float}
+    assert {type(n) for n in step_of_program(trained, gc.SGD(0.1)).numbers.by_name.values()} == {
+        float
+    }
 
 
 @dataclass(frozen=True)

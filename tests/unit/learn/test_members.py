@@ -312,7 +312,7 @@ def test_halves_have_only_what_they_need() -> None:
 @pytest.mark.parametrize(
     ("types", "members", "problem"),
     [
-        ([DENSE_TYPE], 0, "1 member"),
+        ([DENSE_TYPE], -1, "1 member"),
         ([], 2, "at least one operand"),
         ([DENSE_TYPE.with_dims((Symbol("N", 4), 3))], 2, "the same for all members"),
         ([DENSE_TYPE.with_dtype(DType.I32)], 2, "i32"),

@@ -1,0 +1,106 @@
+"""A training step by members in C: the table with the caller's sum, and what is told of it.
+
+    typedef struct {
+        int32_t (*all_reduce)(void *context, void *data, int64_t count, int32_t bytes);
+        void *context;
+        int64_t rank, size;
+    } graphc_members;
+
+It has one name for all steps, so that one table serves several; whichever file comes first defines
+it. Compiled code reads the first two words (`backends/loops/all_reduce.py`), and the others where
+places in a minibatch count.
+"""
+
+from __future__ import annotations
+
+from graphc.runtime.shared_sums import SumLayout
+from graphc.runtime.signature import Signature
+from graphc.support.member_place import SHARD, SHARDS
+
+NO_SUM = 6
+"""The status of a function whose sum over members was not made."""
+BAD_RANK = 7
+"""That of a table whose rank is none of its members'."""
+
+TABLE_TYPE, FIELDS = "graphc_members", ("all_reduce", "context", "rank", "size")
+WORDS = {name: i for i, name in enumerate(FIELDS)}
+"""Where each field stands, in words of 8 bytes."""
+FIELD_OF = {SHARD: "rank", SHARDS: "size"}
+"""Where in the table the numbers of a call are that say which member it is of."""
+
+MEMBER_STATUS = {
+    NO_SUM: "the sum over members was not made: all_reduce gave another number than 0",
+    BAD_RANK: "the rank of the member is not one of 0 to size - 1",
+}
+
+TABLE = f"""\
+#ifndef GRAPHC_MEMBERS
+#define GRAPHC_MEMBERS
+/* A member of those who train together, as its steps are told of it:
+ * all_reduce  puts the sums of all members' arrays into the array, which has count floats, each of
+ *             4 or 8 bytes: the same bits on every member. Returns 0, or anything else where there
+ *             is no sum
+ * context     what it is given first; may be NULL
+ * rank, size  which member this is, from 0 on, and how many there are */
+typedef struct {{
+    int32_t (*all_reduce)(void *context, void *data, int64_t count, int32_t bytes);
+    void *context;
+    int64_t rank, size;
+}} {TABLE_TYPE};
+#endif"""
+
+
+def takes_members(signature: Signature) -> bool:
+    """Whether the function is given such a table."""
+    return bool(signature.sums)
+
+
+def member_macros(signature: Signature, upper: str) -> list[str]:
+    """Names of statuses, and how many bytes are added."""
+    if not takes_members(signature):
+        return []
+    return [
+        f"#define {upper}_NO_SUM {NO_SUM}",
+        f"#define {upper}_BAD_RANK {BAD_RANK}",
+        f"#define {upper}_SUM_BYTES {sum_bytes(signature)}",
+    ]
+
+
+def sum_bytes(signature: Signature) -> int:
+    """Of the one array that members add in a call."""
+    layout = SumLayout.of(signature.sums)
+    return layout.size * layout.dtype.itemsize
+
+
+def member_documentation(signature: Signature) -> list[str]:
+    """For those who call the step, in lines."""
+    if not takes_members(signature):
+        return []
+    name, upper = signature.name, signature.name.upper()
+    return [
+        "All members make a call together, each with its own samples of a minibatch, maybe none,",
+        "and with the same numbers, those for the samples of all. In it one array of",
+        f"{upper}_SUM_BYTES bytes in the arena is added over them by `members->all_reduce`, in the",
+        f"thread that called {name}_run. Outputs are of the minibatch of all, and the state stays",
+        f"the same on every member. With {upper}_NO_SUM it is as it was before the call. Where",
+        "places in a minibatch count, member `rank` has every `size`-th sample, from `rank` on.",
+        "",
+    ]
+
+
+def member_statuses(signature: Signature) -> list[str]:
+    """Statuses besides, as the list in the documentation goes on."""
+    if not takes_members(signature):
+        return []
+    upper = signature.name.upper()
+    return [
+        f"{NO_SUM} ({upper}_NO_SUM) members->all_reduce gave another number than 0",
+        f"{BAD_RANK} ({upper}_BAD_RANK) members->rank is not from 0 to size - 1",
+    ]
+
+
+def member_example(signature: Signature) -> list[str]:
+    """The table: a function of the caller's own, and which member it is."""
+    if not takes_members(signature):
+        return []
+    return [f"  {TABLE_TYPE} members = {{all_reduce, NULL, rank, size}};"]
