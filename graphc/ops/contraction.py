@@ -120,6 +120,9 @@ def matmul_reference(params: MatmulParams, a: Array, b: Array) -> Array:
     right = _matrices(b, len(batch), len(cols if params.transpose_b else inner))
     left = left.swapaxes(-1, -2) if params.transpose_a else left
     right = right.swapaxes(-1, -2) if params.transpose_b else right
+    if np.may_share_memory(left, right):
+        # numpy would take another function for a product with itself, which has other bits.
+        right = right.copy(order="K")
     return np.matmul(left, right).reshape((*batch, *rows, *cols))
 
 

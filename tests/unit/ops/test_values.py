@@ -174,6 +174,16 @@ def test_products(ta: bool, tb: bool, wanted: list) -> None:
     )
 
 
+def test_a_product_with_itself_has_the_bits_of_one_with_an_equal_matrix() -> None:
+    """numpy has another function for it; `fold-constants` makes one array of two."""
+    x = np.random.default_rng(0).standard_normal((17, 33)).astype(np.float32)
+    of = contraction.MATMUL.reference
+    assert of is not None
+    for flag in ("transpose_a", "transpose_b"):
+        params = contraction.MatmulParams(**{flag: True})
+        assert np.array_equal(of(params, x, x), of(params, x, x.copy()))
+
+
 def test_a_constant_beyond_its_type_is_infinite() -> None:
     builder = IRBuilder(Function("f", RegionKind.SSA).block)
     made = constant(builder, 1e300, TensorType((1,), DType.F32))
