@@ -1,7 +1,8 @@
 """A function for one of several members, with a sum of what all of them have in its middle.
 
-Native code calls for the sum where it stands. Other functions are cut there, and so is native code
-that computes several shards of a minibatch, which are added before members are:
+Native code calls for the sum where it stands. Other functions are cut there, those with several
+sums by `stages.py`, and so is native code that computes several shards of a minibatch, which are
+added before members are:
 
     func @main(%x, %W) -> (ce, W updates %W) {       func @main(%x, %W) -> (sum.0, sum.1)
       … %g, %ce …                               =>   func @main(%W, %sum.0, %sum.1)
@@ -18,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.backends import BACKENDS
-from graphc.backends.signature import make_signature
-from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
+from graphc.driver.compile import Lowered, compile_operations, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.driver.stages import compile_stages
 from graphc.ir.clone import clone_operations, empty_like
 from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
@@ -57,6 +58,8 @@ def function_for_members(
         compiled, signature = compile_operations(lowered.module, options, like=lowered.signature)
         compiled.add_over(communicator)
         return compiled, signature
+    if sum(op.opdef is ALL_REDUCE for op in lowered.function.block) > 1:
+        return compile_stages(communicator, lowered, options)
     before, after = (
         Stage(*compile_operations(half, options)) for half in cut(lowered.module, lowered.function)
     )
@@ -128,27 +131,3 @@ def _cleaned(module: Module, function: Function) -> Module:
             values[argument] = made.add_argument(argument.name or "", argument.type, role)
     clone_operations(function.block, made.block, values)
     return Module([made], module.dims)
-
-
-def compile_operations(
-    module: Module, options: CompileOptions, *, like: Signature | None = None
-) -> tuple[CompiledFunction, Signature]:
-    """The function of a module of tensor operations; how its inputs are given is `like` this."""
-    passes = all_passes((), options)
-
-    def lowered() -> tuple[Function, Signature]:
-        run_passes(module, passes, default_context(), options)
-        (function,) = module.functions
-        signature = make_signature(module, function)
-        if like is None:
-            return function, signature
-        made = replace(
-            signature,
-            sparse=like.sparse,
-            sequences=like.sequences,
-            labels=like.labels,
-            gives_numbers=like.gives_numbers,
-        )
-        return function, made
-
-    return compile_kept(module, passes, lowered, options)

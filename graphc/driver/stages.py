@@ -12,11 +12,11 @@ Any backend compiles a stage, which knows nothing of members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from graphc.driver.compile import lower_by, run_passes
-from graphc.driver.members import compile_operations
+from graphc.driver.compile import Lowered, compile_operations, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_shallow, empty_like
@@ -66,11 +66,22 @@ def compile_split(
         found[name], parts[name] = count, part.of(count)
     module = Module([function], lowered.module.dims)
     run_passes(module, pipeline("cse,dce"), default_context(), options)
-    modules, meetings = cut(module, module.functions[0])
+    lowered = replace(lowered, module=module, function=module.functions[0])
+    return compile_stages(communicator, lowered, options, parts)
+
+
+def compile_stages(
+    communicator: Communicator,
+    lowered: Lowered,
+    options: CompileOptions,
+    parts: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+) -> tuple[CompiledFunction, Signature]:
+    """A function that meets other members where its collectives stand; `parts` are the rows of
+    arguments that this member has."""
+    modules, meetings = cut(lowered.module, lowered.function)
     stages = [Stage(*compile_operations(m, options)) for m in modules]
-    return StagedFunction(lowered.signature, stages, meetings, communicator, parts), (
-        lowered.signature
-    )
+    signature = lowered.signature
+    return StagedFunction(signature, stages, meetings, communicator, parts), signature
 
 
 def cut(module: Module, function: Function) -> tuple[list[Module], list[list[Exchange]]]:

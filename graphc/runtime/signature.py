@@ -168,8 +168,8 @@ class Signature:
     is_split   some of its work is cut into chunks that threads can share
     labels     inputs of one-hot rows, for which callers may give class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
-    sums       what the members of a training add up, one `all_reduce` after the other; what one adds
-               lies side by side in this order
+    sums       what the members of a training add up, by `all_reduce` in their order: side by side
+               in this order
     """
 
     name: str

@@ -102,6 +102,8 @@ class StagedFunction(CompiledFunction):
     ) -> tuple[Mapping[str, Sequence[int]], dict[str, int]]:
         """How many samples each member has, and all sizes."""
         own = list(self._dims)
+        if not own:
+            return {}, dict(sizes)
         numbers = [sizes[d] for d in own] + [self._bounds[self._dims[d]] for d in own]
         table = counts_of(self._communicator, *numbers)
         counts: dict[str, Sequence[int]] = {}

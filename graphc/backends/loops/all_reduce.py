@@ -1,7 +1,8 @@
 """The call for a sum over members, of what the caller of an entry hands over for it:
 
     struct {
-      int32_t (*all_reduce)(void *context, int32_t number, void *data, int64_t count, int32_t bytes);
+      int32_t (*all_reduce)(void *context, int32_t number, void *data, int64_t count,
+                            int32_t bytes);
       void *context;
     }
 
@@ -20,13 +21,11 @@ from graphc.backends.loops.writer import Writer
 NO_SUM = constant(native.NO_SUM, I32)
 
 
-def emit_all_reduce(
-    code: Writer, adder: Val, number: int, data: Val, size: int, width: int
-) -> Val:
-    """The status, 0 or `NO_SUM`, behind the sum of this number, of `size` bytes of floats of `width`
-    bytes.
+def emit_all_reduce(code: Writer, adder: Val, number: int, data: Val, size: int, width: int) -> Val:
+    """The status, 0 or `NO_SUM`, behind a sum of `size` bytes of floats of `width` bytes.
 
-    adder  the address of the struct
+    adder   the address of the struct
+    number  which of the function's sums it is
     """
     function = code.load(PTR, adder, 8)
     context = code.load(PTR, offset(code, adder, "i64", index(1)), 8)
