@@ -32,9 +32,10 @@ from graphc.ops.nodes.training import SHARD
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
 from graphc.passes.share_gradients import is_own
-from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.communicator import Communicator, has_own_shards, shards_of
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import MemberFunction
+from graphc.runtime.shards import Shards
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Stage
 from graphc.support.diagnostics import InternalError
@@ -54,17 +55,23 @@ def function_for_members(
 ) -> tuple[CompiledFunction, Signature]:
     """The same of tensor operations, of a network or a program."""
     shards = shards_of(communicator) // communicator.size
-    if shards == 1 and BACKENDS[options.backend]().adds:
+    is_staged = sum(op.opdef is ALL_REDUCE for op in lowered.function.block) > 1
+    # What the code of a whole function rounds once, that of stages may not: not for shards, which
+    # have the same bits however many of them a member has.
+    is_whole = shards == 1 and not (is_staged and has_own_shards(communicator))
+    if is_whole and BACKENDS[options.backend]().adds:
         compiled, signature = compile_operations(lowered.module, options, like=lowered.signature)
         compiled.add_over(communicator)
         return compiled, signature
-    if sum(op.opdef is ALL_REDUCE for op in lowered.function.block) > 1:
-        return compile_stages(communicator, lowered, options)
+    signature = _of_shards(lowered.signature, shards)
+    its = Shards(signature, shards, SHARD)
+    if is_staged:
+        lowered = replace(lowered, signature=signature)
+        return compile_stages(communicator, lowered, options, its), signature
     before, after = (
         Stage(*compile_operations(half, options)) for half in cut(lowered.module, lowered.function)
     )
-    signature = _of_shards(lowered.signature, shards)
-    return MemberFunction(signature, before, after, communicator, SHARD), signature
+    return MemberFunction(signature, before, after, communicator, its), signature
 
 
 def for_shard(options: CompileOptions, parts: int) -> CompileOptions:

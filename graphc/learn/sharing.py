@@ -29,12 +29,10 @@ def may_deal(signature: Signature, communicator: Communicator, trained: Sequence
 
 def checked_sync(sync: object, communicator: Communicator | None) -> bool:
     """Whether BatchNormalization is by the samples of all members. GraphcError where there is no
-    communicator, or where members compute shards."""
+    communicator."""
     wanted = truth(sync, "sync_batchnorm")
     if wanted and communicator is None:
         raise fail("bad-option", "sync_batchnorm is for members who train together: give comm=")
-    if wanted and communicator is not None and shards_of(communicator) != communicator.size:
-        raise fail("bad-option", "sync_batchnorm is of members' own steps, which have no shards")
     return wanted
 
 
