@@ -92,15 +92,15 @@ class StagedFunction(CompiledFunction):
         final = dict(zip(self._final, results, strict=True))
         counts, sizes = self._all_sizes(sizes)
         given = [self._shards.given(i, whole, sizes) for i in range(self._shards.count)]
-        made = [dict[str, Array]() for _ in given]
+        found = [dict(arrays) for arrays, _ in given]
         for stage, exchanges in zip(self._stages, self._meetings, strict=False):
-            for shard, (arrays, its) in enumerate(given):
-                made[shard] |= self._run(stage, shard, {**arrays, **made[shard]}, its, final)
+            for shard, (_, its) in enumerate(given):
+                found[shard] |= self._run(stage, shard, found[shard], its, final)
             for exchange in exchanges:
-                got = self._exchanged(exchange, made, counts)
-                for its_own in made:
-                    its_own |= got
-        self._run(self._stages[-1], 0, {**whole, **made[0]}, sizes, final, is_last=True)
+                got = self._exchanged(exchange, found, counts)
+                for arrays in found:
+                    arrays |= got
+        self._run(self._stages[-1], 0, {**found[0], **whole}, sizes, final, is_last=True)
 
     def _run(
         self,
@@ -151,12 +151,12 @@ class StagedFunction(CompiledFunction):
     def _exchanged(
         self,
         exchange: Exchange,
-        made: Sequence[Mapping[str, Array]],
+        found: Sequence[Mapping[str, Array]],
         counts: Mapping[str, Sequence[int]],
     ) -> dict[str, Array]:
         """What all get, of what each shard has; where there are several, a sum."""
         communicator, gets = self._communicator, exchange.gets
-        given = [[arrays[name] for name in exchange.gives] for arrays in made]
+        given = [[arrays[name] for name in exchange.gives] for arrays in found]
         if exchange.kind == "sum":
             if gets[0] not in self._sums:
                 self._sums[gets[0]] = _Sum(given[0], len(given), communicator)
