@@ -16,7 +16,6 @@ from tests.unit.learn.test_members_training import MOMENTUM, network, together
 
 Array = np.ndarray
 Found = tuple[list[float], dict[str, Array]]
-BACKENDS = pytest.mark.parametrize("backend", ["reference", "numpy", "llvm", "c", "cuda"])
 NATIVE = pytest.mark.parametrize("backend", ["numpy", "llvm"])
 RNG = np.random.default_rng(11)
 
@@ -117,13 +116,20 @@ def require_close(found: Sequence[Found], expected: Found, tolerance: float) -> 
             assert np.array_equal(parameters[name], found[0][1][name])
 
 
-@BACKENDS
-@pytest.mark.parametrize("what", TRAININGS)
-@pytest.mark.parametrize("members", [2, 3])
+@pytest.mark.parametrize(
+    ("what", "members", "backend"),
+    [
+        *((what, 3, backend) for what in TRAININGS for backend in ("reference", "numpy", "llvm")),
+        ("dense", 2, "llvm"),
+        ("dense", 2, "cuda"),
+        ("images", 2, "c"),
+        ("sequences", 2, "c"),
+    ],
+)
 def test_members_normalise_as_one_with_the_whole_minibatch(
     what: str, members: int, backend: str
 ) -> None:
-    """The last minibatch has 2 samples, 3 or one sequence: a member may have none."""
+    """The last minibatch has 2 samples, 3 or one sequence: of three members some have none."""
     require(backend)
     alone = train(what, None, backend)
     require_close(together(members, lambda _, m: train(what, m, backend)), alone, 1e-12)
@@ -146,8 +152,9 @@ def test_truncated_sequences() -> None:
     require_close(found, alone, 1e-12)
 
 
-@pytest.mark.parametrize("what", TRAININGS)
-@pytest.mark.parametrize("backend", ["llvm", "c", "reference"])
+@pytest.mark.parametrize(
+    ("what", "backend"), [*((what, "llvm") for what in TRAININGS), ("dense", "numpy")]
+)
 def test_shards_have_the_bits_of_any_number_of_members(what: str, backend: str) -> None:
     """In f32, where another order of sums shows; 4 shards of minibatches that end with fewer."""
     require(backend)
@@ -161,8 +168,9 @@ def test_shards_have_the_bits_of_any_number_of_members(what: str, backend: str) 
                 assert np.array_equal(found[1][name], value)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "numpy", "reference"])
-@pytest.mark.parametrize("wire", ["bf16", "1bit"])
+@pytest.mark.parametrize(
+    ("wire", "backend"), [("bf16", "reference"), ("bf16", "llvm"), ("1bit", "numpy")]
+)
 def test_statistics_travel_whole_where_gradients_do_not(wire: str, backend: str) -> None:
     """At a rate of 0 running values are all that a training changes."""
     require(backend)
@@ -222,7 +230,7 @@ def test_a_mean_far_from_zero_costs_no_digits_of_the_variance(backend: str) -> N
     def run(_: int, member: gc.comm.Communicator) -> Array:
         net = network(text)
         step = gc.compile_training(
-            *(net,),
+            net,
             learner=gc.SGD(0.0),
             batch=9,
             backend=backend,
@@ -238,7 +246,7 @@ def test_a_mean_far_from_zero_costs_no_digits_of_the_variance(backend: str) -> N
 
 
 @NATIVE
-@pytest.mark.parametrize("cuts", [(0, 4, 8), (0, 0, 8), (0, 7, 8)])
+@pytest.mark.parametrize("cuts", [(0, 0, 8), (0, 5, 8)])
 def test_members_that_split_a_layer_may_normalise_by_all(backend: str, cuts: Sequence[int]) -> None:
     require(backend)
 
@@ -314,9 +322,8 @@ def program(rule: Any, samples: str = "N") -> gc.Program:
     return gc.program(rule, {"x": f"{samples}x3x4xf64"}, parameters=drawn, bounds=bounds)
 
 
-@BACKENDS
-@pytest.mark.parametrize("rule", [rows, channels])
-@pytest.mark.parametrize("members", [2, 3])
+@NATIVE
+@pytest.mark.parametrize(("rule", "members"), [(rows, 2), (channels, 3)])
 def test_programs(rule: Any, members: int, backend: str) -> None:
     require(backend)
 
@@ -354,8 +361,13 @@ def step_of(net: gc.Program, member: gc.comm.Communicator | None, backend: str) 
     return step
 
 
-@BACKENDS
-@pytest.mark.parametrize("cuts", [(0, 4, 11), (0, 0, 1, 11)])
+@pytest.mark.parametrize(
+    ("backend", "cuts"),
+    [
+        *((backend, (0, 0, 1, 11)) for backend in ("reference", "numpy", "llvm")),
+        *((backend, (0, 4, 11)) for backend in ("c", "cuda")),
+    ],
+)
 def test_programs_by_members_with_other_numbers_of_samples(
     backend: str, cuts: Sequence[int]
 ) -> None:
@@ -384,8 +396,7 @@ def test_programs_of_fixed_sizes(backend: str) -> None:
         given = {name: array[some] for name, array in GIVEN.items()}
         return [float(step(**given)["loss"]) for _ in range(3)], dict(net.parameters)
 
-    step_alone = run(None)
-    require_close(together(2, lambda _, m: run(m)), step_alone, 1e-11)
+    require_close(together(2, lambda _, m: run(m)), run(None), 1e-11)
 
 
 @NATIVE
