@@ -173,12 +173,9 @@ def _number(function: Function, name: str) -> Value:
 def _show_all(function: Function, seen: Value, shards: int, samples: str) -> None:
     """Let all who read what the samples of this member show read what those of all do: the average
     by how many each member has. One without samples, whose mean may be nan, counts nothing."""
-    made = seen.op
-    if made is None:
-        return  # the same for all
-    readers = seen.uses
-    b = IRBuilder(function.block, made.next)
-    with b.at(made.location):
+    made, readers = seen.op, seen.uses
+    b = IRBuilder(function.block, function.block.first if made is None else made.next)
+    with b.at(function.location if made is None else made.location):
         one = seen.tensor.with_dims((1,) * seen.tensor.rank)
         own = _own_samples(b, function, one, samples)
         whole = cast(b, reshape(b, _number(function, MINIBATCH_SAMPLES), one.dims), one.dtype)
@@ -192,8 +189,9 @@ def _show_all(function: Function, seen: Value, shards: int, samples: str) -> Non
 
 def _own_samples(b: IRBuilder, function: Function, type: TensorType, samples: str) -> Value:
     """How many samples this call has, as a number."""
-    sizes = [d for a in function.arguments for d in a.tensor.dims if isinstance(d, Symbol)]
-    dim = next((d for d in sizes if d.name == samples), None)
+    sizes = [d for a in function.arguments for d in a.tensor.symbols()]
+    parts = [part for size in sizes for part in dims_behind(size)]
+    dim = next((d for d in parts if d.name == samples), None)
     return constant(b, float(samples), type) if dim is None else extent(b, dim, type)
 
 

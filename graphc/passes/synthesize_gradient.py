@@ -178,9 +178,10 @@ def _propagate(
         return
     has_rule = len(op.results) == 1 and not isinstance(op.opdef.vjp, NotDifferentiable)
     if not has_rule and not isinstance(op.opdef.codegen, Loop):
+        several = f" with {len(op.results)} results" if len(op.results) > 1 else ""
         sink.error(
             "not-differentiable",
-            f"{op.opdef.name} is not differentiable: {print_operation(op)}",
+            f"{op.opdef.name}{several} is not differentiable: {print_operation(op)}",
             op.location,
         )
         return
