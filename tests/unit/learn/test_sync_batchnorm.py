@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.support.diagnostics import fail
 from tests.support.compiling import load_backend
 from tests.unit.learn.test_members_training import MOMENTUM, network, together
 
@@ -287,6 +288,59 @@ def test_one_member_or_a_network_without_the_node_need_nothing() -> None:
 
     for found in together(2, lambda _, m: run(m)):
         assert found.shape == (3, 5)
+
+
+class Twin:
+    """One of two members with the same data; the sum of this number, of floats, fails."""
+
+    rank, size = 0, 2
+
+    def __init__(self, failing: int = -1) -> None:
+        self.failing, self.sums = failing, 0
+
+    def all_reduce(self, array: Array) -> None:
+        if array.dtype.kind == "f":
+            self.sums += 1
+            if self.sums - 1 == self.failing:
+                raise fail("training", f"sum {self.failing} is not there")
+        array *= 2
+
+
+def twins(text: str, backend: str, member: Twin, *, sync: bool = True) -> gc.TrainingStep:
+    return gc.compile_training(
+        network(text),
+        learner=MOMENTUM,
+        batch=8,
+        backend=backend,
+        precision="f64",
+        comm=member,
+        sync_batchnorm=sync,
+    )
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "reference"])
+def test_each_node_is_four_more_sums(backend: str) -> None:
+    """Of two with parameters before them."""
+    require(backend)
+    some = {name: array[:8] for name, array in ROWS.items()}
+    for sync, sums in ((False, 1), (True, 1 + 2 * 4)):
+        member = Twin()
+        twins(DENSE, backend, member, sync=sync)(**some)
+        assert member.sums == sums
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm", "c"])
+@pytest.mark.parametrize("failing", [0, 3, 8])
+def test_an_error_of_any_sum_is_that_of_the_call(backend: str, failing: int) -> None:
+    """The next call is not of another mind."""
+    require(backend)
+    some = {name: array[:8] for name, array in ROWS.items()}
+    member = Twin(failing)
+    step = twins(DENSE, backend, member)
+    with pytest.raises(gc.GraphcError, match=f"sum {failing} is not there"):
+        step(**some)
+    assert np.isfinite(float(step(**some)["e"]))
+    assert member.sums == failing + 1 + 9
 
 
 # --- programs ------------------------------------------------------------------------------------
