@@ -68,6 +68,7 @@ def compile_training(
     verify: bool = CompileOptions.verify,
     comm: Communicator | None = None,
     split: str | Sequence[str] = (),
+    sync_batchnorm: bool = False,
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -91,6 +92,8 @@ def compile_training(
                with its part of every minibatch (docs/training.md); `batch` is then of a part
     split         parameters, such as the matrix of an output layer, whose outputs members split:
                   each updates its own, and `step.gather()` makes all whole (docs/members.md)
+    sync_batchnorm  members normalise by the samples of all in BatchNormalization, in place of each
+                  by its own
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -124,7 +127,11 @@ def compile_training(
         )
         objective = of_program.objective()
         return compile_program_step(
-            network, objective, learner, options, batch=batch, seed=seed, communicator=member
+            *(network, objective, learner, options),
+            batch=batch,
+            seed=seed,
+            communicator=member,
+            sync_batchnorm=sync_batchnorm,
         )
     of_program.refuse()
     return compile_training_step(
@@ -136,6 +143,7 @@ def compile_training(
         seed=seed,
         communicator=member,
         split=arguments.texts(split, "split"),
+        sync_batchnorm=sync_batchnorm,
     )
 
 
@@ -222,6 +230,7 @@ def train(
     comm: Communicator | None = None,
     averaging: Averaging | None = None,
     split: str | Sequence[str] = (),
+    sync_batchnorm: bool = False,
 ) -> list[EpochRecord]:
     """Train `network` on `data`, one array (samples, rows) per input, or what a reader gives; the
     record of each epoch.
@@ -263,6 +272,7 @@ def train(
                   parameters; by default they add the gradients of every minibatch
     split         parameters, such as the matrix of an output layer, whose outputs members split:
                   each has some of them for all samples (docs/members.md)
+    sync_batchnorm  BatchNormalization is by the samples of all members, in place of each one's own
     """
     check_source("train", data)
     plan = TrainingPlan(
@@ -301,7 +311,9 @@ def train(
     progress = Progress() if progress is None else progress
     arguments.instance(progress, Progress, "progress", "a gc.Progress")
     member, names = checked_communicator(comm), arguments.texts(split, "split")
-    extras = Extras(validation, checkpoints, adaptation, member, averaging, names)
+    extras = Extras(
+        *(validation, checkpoints, adaptation, member, averaging, names, sync_batchnorm)
+    )
     of_program = OfProgram(loss, output, labels, train, measure, as_inference)
     trainee = trainee_of(network, of_program, time=time)
     return run_training(trainee, data, plan, options, progress, extras)

@@ -41,6 +41,7 @@ class MembersRequest:
     comm_shards: int = 0
     comm_wire: str = "full"
     comm_split: str = ""
+    comm_sync_batchnorm: bool = False
 
     @property
     def split(self) -> list[str]:
@@ -106,6 +107,13 @@ comm_split_option = click.option(
     help="Split the outputs of these parameters, such as the matrix of a large output layer, over "
     "the members: each computes its own for all samples (docs/members.md).",
 )
+comm_sync_batchnorm_option = click.option(
+    "--comm-sync-batchnorm",
+    cls=MembersOption,
+    is_flag=True,
+    help="Normalise by the samples of all members in BatchNormalization, in place of each member's "
+    "own (docs/members.md).",
+)
 comm_patience_option = click.option(
     "--comm-patience",
     cls=MembersOption,
@@ -136,6 +144,8 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
             raise fail("bad-option", "--comm-wire is for members: give --comm too")
         if request.comm_split:
             raise fail("bad-option", "--comm-split is for members: give --comm too")
+        if request.comm_sync_batchnorm:
+            raise fail("bad-option", "--comm-sync-batchnorm is for members: give --comm too")
         yield None
         return
     shown = release(terminal)

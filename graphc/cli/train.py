@@ -25,6 +25,7 @@ from graphc.cli.members import (
     comm_patience_option,
     comm_shards_option,
     comm_split_option,
+    comm_sync_batchnorm_option,
     comm_wire_option,
     is_first,
     joined,
@@ -212,6 +213,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @comm_shards_option
 @comm_wire_option
 @comm_split_option
+@comm_sync_batchnorm_option
 @comm_patience_option
 @no_cache_option
 @timing_options
@@ -263,7 +265,9 @@ def command(
             other = replace(data, data=control.validation)
             validation = opened.read(terminal, other, options)
         extras = Extras(
-            validation, control.checkpoints(), control.adaptation(), member, split=members.split
+            *(validation, control.checkpoints(), control.adaptation(), member),
+            split=members.split,
+            sync_batchnorm=members.comm_sync_batchnorm,
         )
         epoch_samples = plan.epoch_size or samples_of(samples) or 0
         nodes = opened.trainee.outputs(plan.criterion)

@@ -268,6 +268,30 @@ PassesFor = Callable[[Model, CompileOptions], list[Pass]]
 CompileModel = Callable[[Model, Sequence[Pass], CompileOptions], tuple[CompiledFunction, Signature]]
 
 
+def compile_operations(
+    module: Module, options: CompileOptions, *, like: Signature | None = None
+) -> tuple[CompiledFunction, Signature]:
+    """The function of a module of tensor operations; how its inputs are given is `like` this."""
+    passes = all_passes((), options)
+
+    def lowered() -> tuple[Function, Signature]:
+        run_passes(module, passes, default_context(), options)
+        (function,) = module.functions
+        signature = make_signature(module, function)
+        if like is None:
+            return function, signature
+        made = replace(
+            signature,
+            sparse=like.sparse,
+            sequences=like.sequences,
+            labels=like.labels,
+            gives_numbers=like.gives_numbers,
+        )
+        return function, made
+
+    return compile_kept(module, passes, lowered, options)
+
+
 def bind(
     model: Model,
     passes_for: PassesFor,

@@ -1,7 +1,8 @@
 """A function for one of several members, with a sum of what all of them have in its middle.
 
-Native code calls for the sum where it stands. Other functions are cut there, and so is native code
-that computes several shards of a minibatch, which are added before members are:
+Native code calls for the sum where it stands. Other functions are cut there, those with several
+sums by `stages.py`, and so is native code that computes several shards of a minibatch, which are
+added before members are:
 
     func @main(%x, %W) -> (ce, W updates %W) {       func @main(%x, %W) -> (sum.0, sum.1)
       … %g, %ce …                               =>   func @main(%W, %sum.0, %sum.1)
@@ -18,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.backends import BACKENDS
-from graphc.backends.signature import make_signature
-from graphc.driver.compile import Lowered, all_passes, compile_kept, lower_by, run_passes
+from graphc.driver.compile import Lowered, compile_operations, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.driver.stages import compile_stages
 from graphc.ir.clone import clone_operations, empty_like
 from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
@@ -30,9 +31,10 @@ from graphc.ops.communication import ALL_REDUCE
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
 from graphc.passes.share_gradients import is_own
-from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.communicator import Communicator, has_own_shards, shards_of
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import MemberFunction
+from graphc.runtime.shards import Shards
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Stage
 from graphc.support.diagnostics import InternalError
@@ -53,15 +55,23 @@ def function_for_members(
 ) -> tuple[CompiledFunction, Signature]:
     """The same of tensor operations, of a network or a program."""
     shards = shards_of(communicator) // communicator.size
-    if shards == 1 and BACKENDS[options.backend]().adds:
+    is_staged = sum(op.opdef is ALL_REDUCE for op in lowered.function.block) > 1
+    # What the code of a whole function rounds once, that of stages may not: not for shards, which
+    # have the same bits however many of them a member has.
+    is_whole = shards == 1 and not (is_staged and has_own_shards(communicator))
+    if is_whole and BACKENDS[options.backend]().adds:
         compiled, signature = compile_operations(lowered.module, options, like=lowered.signature)
         compiled.add_over(communicator)
         return compiled, signature
+    signature = _of_shards(lowered.signature, shards)
+    its = Shards(signature, shards, SHARD)
+    if is_staged:
+        lowered = replace(lowered, signature=signature)
+        return compile_stages(communicator, lowered, options, its), signature
     before, after = (
         Stage(*compile_operations(half, options)) for half in cut(lowered.module, lowered.function)
     )
-    signature = _of_shards(lowered.signature, shards)
-    return MemberFunction(signature, before, after, communicator, SHARD), signature
+    return MemberFunction(signature, before, after, communicator, its), signature
 
 
 def for_shard(options: CompileOptions, parts: int) -> CompileOptions:
@@ -128,27 +138,3 @@ def _cleaned(module: Module, function: Function) -> Module:
             values[argument] = made.add_argument(argument.name or "", argument.type, role)
     clone_operations(function.block, made.block, values)
     return Module([made], module.dims)
-
-
-def compile_operations(
-    module: Module, options: CompileOptions, *, like: Signature | None = None
-) -> tuple[CompiledFunction, Signature]:
-    """The function of a module of tensor operations; how its inputs are given is `like` this."""
-    passes = all_passes((), options)
-
-    def lowered() -> tuple[Function, Signature]:
-        run_passes(module, passes, default_context(), options)
-        (function,) = module.functions
-        signature = make_signature(module, function)
-        if like is None:
-            return function, signature
-        made = replace(
-            signature,
-            sparse=like.sparse,
-            sequences=like.sequences,
-            labels=like.labels,
-            gives_numbers=like.gives_numbers,
-        )
-        return function, made
-
-    return compile_kept(module, passes, lowered, options)

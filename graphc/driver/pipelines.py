@@ -73,6 +73,7 @@ class Bounds:
         seed: int = 0,
         recompute: Recompute = "auto",
         shards: int = 1,
+        sync: bool = False,
     ) -> ExpandNodes:
         """The pass that makes tensor operations of the network for such calls."""
         return ExpandNodes(
@@ -87,6 +88,7 @@ class Bounds:
             carry=self.carry,
             segment=math.isqrt(max(self.time - 1, 0)) + 1 if recompute == "sqrt" else 0,
             shards=shards,
+            sync=sync,
         )
 
 
@@ -157,14 +159,21 @@ def training(
     seed: int = 0,
     recompute: Recompute = "auto",
     contraction: ContractionMode = "fma",
+    sync_batchnorm: bool = False,
 ) -> list[Pass]:
     """A training step: `outputs` (the criterion first), and the update of `trained`.
 
     learner  the pass that makes the update
     seed     of what is random in the network while it is trained
+    sync_batchnorm  BatchNormalization is by the samples of all members
     """
     expand = bounds.expand(
-        outputs, dtype, training=True, seed=seed, recompute=recompute, shards=learner.members
+        *(outputs, dtype),
+        training=True,
+        seed=seed,
+        recompute=recompute,
+        shards=learner.members,
+        sync=sync_batchnorm,
     )
     update = array_training(outputs[0], trained, learner, recompute, contraction)
     return [InferShapes(), expand, *update]

@@ -12,11 +12,11 @@ Any backend compiles a stage, which knows nothing of members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from graphc.driver.compile import lower_by, run_passes
-from graphc.driver.members import compile_operations
+from graphc.driver.compile import Lowered, compile_operations, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.ir.clone import clone_shallow, empty_like
@@ -38,6 +38,7 @@ from graphc.passes.merge_products import MergeProducts
 from graphc.passes.split_outputs import Part, split_outputs
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.shards import Shards
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Exchange, Stage, StagedFunction
 
@@ -66,21 +67,43 @@ def compile_split(
         found[name], parts[name] = count, part.of(count)
     module = Module([function], lowered.module.dims)
     run_passes(module, pipeline("cse,dce"), default_context(), options)
-    modules, meetings = cut(module, module.functions[0])
+    lowered = replace(lowered, module=module, function=module.functions[0])
+    made = compile_stages(communicator, lowered, options, parts=parts)
+    return made, lowered.signature
+
+
+def compile_stages(
+    communicator: Communicator,
+    lowered: Lowered,
+    options: CompileOptions,
+    shards: Shards | None = None,
+    parts: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+) -> CompiledFunction:
+    """A function that meets other members where its collectives stand.
+
+    shards  those of a minibatch that this member computes
+    parts   the rows of arguments that this member has
+    """
+    signature = lowered.signature
+    shards = shards or Shards(signature, 1, "")
+    modules, meetings = cut(lowered.module, lowered.function, updates_last=shards.count > 1)
     stages = [Stage(*compile_operations(m, options)) for m in modules]
-    return StagedFunction(lowered.signature, stages, meetings, communicator, parts), (
-        lowered.signature
-    )
+    return StagedFunction(signature, stages, meetings, communicator, shards, parts)
 
 
-def cut(module: Module, function: Function) -> tuple[list[Module], list[list[Exchange]]]:
-    """The stages, and what members exchange behind each but the last."""
-    return _Cut(module, function).made()
+def cut(
+    module: Module, function: Function, *, updates_last: bool = False
+) -> tuple[list[Module], list[list[Exchange]]]:
+    """The stages, and what members exchange behind each but the last.
+
+    updates_last  arguments are updated in the last stage alone: others are computed several times
+    """
+    return _Cut(module, function, updates_last).made()
 
 
 class _Cut:
-    def __init__(self, module: Module, function: Function) -> None:
-        self.module, self.function = module, function
+    def __init__(self, module: Module, function: Function, updates_last: bool) -> None:
+        self.module, self.function, self.updates_last = module, function, updates_last
         self.ops = [op for op in function.block if op is not function.block.terminator]
         self.ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
         self.behind: dict[Operation, int] = {}
@@ -111,7 +134,7 @@ class _Cut:
             if not self._is_outside(value) and not self._is_free(value):
                 stage = self.ready[value]
             argument = self.function.argument(info.updates or "")
-            if argument is not None and last_read[argument] > stage:
+            if argument is not None and (self.updates_last or last_read[argument] > stage):
                 stage = self.count - 1  # an update in place comes behind all that reads it
             returned[stage].append((info, value))
         modules: list[Module] = []

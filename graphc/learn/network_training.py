@@ -102,6 +102,7 @@ class NetworkTrainee:
         options: CompileOptions,
         communicator: Communicator | None,
         split: Sequence[str] = (),
+        sync_batchnorm: bool = False,
     ) -> TrainingStep:
         return compile_training_step(
             self._model,
@@ -111,6 +112,7 @@ class NetworkTrainee:
             seed=plan.seed,
             communicator=communicator,
             split=split,
+            sync_batchnorm=sync_batchnorm,
         )
 
     def evaluator(

@@ -20,6 +20,7 @@ from graphc.learn.program_loss import (
     trained_parameters,
     with_loss,
 )
+from graphc.learn.sharing import checked_sync
 from graphc.learn.step import TrainingStep, checked_seed
 from graphc.learn.update import update_pass
 from graphc.model.program import Program
@@ -66,18 +67,24 @@ def compile_program_step(
     batch: int | None = None,
     seed: int = 0,
     communicator: Communicator | None = None,
+    sync_batchnorm: bool = False,
 ) -> TrainingStep:
     """A step that minimises the program's loss; `step(x=…, labels=…)["loss"]` is its sum.
 
     batch  bound on the samples of a call, and the nominal minibatch; None: the bound of their dim
     seed   of dropout and of the learner's noise
     communicator  this member of those who train together, each with a part of every minibatch
+    sync_batchnorm  batch normalisation is by the samples of all members
 
     The program's own arrays are updated. A call beyond a bound compiles again. Raises GraphcError.
     """
     trained = Trained.of(program, objective)
     return compile_step(
-        trained, learner, options, batch=batch, seed=seed, communicator=communicator
+        *(trained, learner, options),
+        batch=batch,
+        seed=seed,
+        communicator=communicator,
+        sync_batchnorm=sync_batchnorm,
     )
 
 
@@ -89,6 +96,7 @@ def compile_step(
     batch: int | None = None,
     seed: int = 0,
     communicator: Communicator | None = None,
+    sync_batchnorm: bool = False,
 ) -> TrainingStep:
     """The same, of a program that has its loss."""
     held = trained.program
@@ -100,9 +108,13 @@ def compile_step(
     members = 1 if communicator is None else communicator.size
     if communicator is not None and shards_of(communicator) > members:
         raise fail("not-supported", "shards are parts of a network's minibatch, got a program")
+    sync = checked_sync(sync_batchnorm, communicator)
     is_cut = communicator is not None and members > 1
     passes = step_passes(
-        trained, learner, options, checked_seed(seed), members=members, only_tensors=is_cut
+        *(trained, learner, options, checked_seed(seed)),
+        members=members,
+        sync=sync,
+        only_tensors=is_cut,
     )
 
     def compiled(bounds: Mapping[str, int]) -> tuple[CompiledFunction, Signature]:
@@ -132,10 +144,11 @@ def step_passes(
     seed: int,
     *,
     members: int = 1,
+    sync: bool = False,
     only_tensors: bool = False,
 ) -> list[Pass]:
     """What makes a training step of it for one of so many members, for `options.backend` or as
-    tensor operations."""
+    tensor operations; `sync`: batch normalisation is by the samples of all."""
     arguments = [trained.program.find(name) for name in trained.parameters]
     types = [a.tensor for a in arguments if a is not None]
     update = replace(update_pass(learner, lambda: types, seed), members=members)
@@ -143,7 +156,8 @@ def step_passes(
         LOSS, trained.parameters, update, options.recompute, options.contraction
     )
     if not trained.as_inference:
-        made = [ExpandTraining(seed, members, str(sample_dim(trained.program))), *made]
+        samples = str(sample_dim(trained.program))
+        made = [ExpandTraining(seed, members, samples, sync and members > 1), *made]
     return made if only_tensors else all_passes(made, options)
 
 

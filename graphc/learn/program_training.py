@@ -97,6 +97,7 @@ class ProgramTrainee:
         options: CompileOptions,
         communicator: Communicator | None,
         split: Sequence[str] = (),
+        sync_batchnorm: bool = False,
     ) -> TrainingStep:
         if split:
             raise fail("not-supported", "members split layers of networks, got a program")
@@ -107,6 +108,7 @@ class ProgramTrainee:
             batch=options.batch,
             seed=plan.seed,
             communicator=communicator,
+            sync_batchnorm=sync_batchnorm,
         )
         is_open = isinstance(sample_dim(self.program), Symbol)
         require_samples(made.signature, "training by epochs", is_fixed=not is_open)

@@ -13,6 +13,7 @@ from graphc.runtime.communicators.communicator import (
     wire_of,
 )
 from graphc.runtime.signature import Signature
+from graphc.support.arguments import truth
 from graphc.support.diagnostics import fail
 from graphc.support.member_place import SHARD
 
@@ -24,6 +25,15 @@ def may_deal(signature: Signature, communicator: Communicator, trained: Sequence
     moved = {a.name for a in signature.with_role("parameter") if a.name in updated}
     is_placed = any(a.name == SHARD for a in signature.with_role("hyperparameter"))
     return not (is_placed or moved - {*trained} or has_own_shards(communicator))
+
+
+def checked_sync(sync: object, communicator: Communicator | None) -> bool:
+    """Whether BatchNormalization is by the samples of all members. GraphcError where there is no
+    communicator."""
+    wanted = truth(sync, "sync_batchnorm")
+    if wanted and communicator is None:
+        raise fail("bad-option", "sync_batchnorm is for members who train together: give comm=")
+    return wanted
 
 
 def split_names(

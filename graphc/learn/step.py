@@ -33,7 +33,7 @@ from graphc.learn.learner import (
     require_learner,
 )
 from graphc.learn.numbers import Number
-from graphc.learn.sharing import may_deal, split_names
+from graphc.learn.sharing import checked_sync, may_deal, split_names
 from graphc.learn.shuffle import minibatches
 from graphc.learn.update import update_pass
 from graphc.model.model import Model
@@ -48,10 +48,7 @@ from graphc.ops.nodes.training import (
     STEP,
 )
 from graphc.passes.expand_nodes import inputs_of
-from graphc.runtime.communicators.communicator import (
-    Communicator,
-    shards_of,
-)
+from graphc.runtime.communicators.communicator import Communicator, shards_of
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import gather_parts
@@ -473,9 +470,11 @@ def training_passes(
     criterion: str | None = None,
     seed: int = 0,
     members: int = 1,
+    *,
+    sync: bool = False,
 ) -> tuple[list[str], list[pipelines.Pass]]:
     """The step's outputs, the trained criterion first, and the passes that make it, for one of so
-    many who train together."""
+    many who train together; `sync`: BatchNormalization is by the samples of all."""
     checked_seed(seed)
     outputs = training_outputs(model, criterion)
     trained = trainable_parameters(model, outputs[0])
@@ -494,6 +493,7 @@ def training_passes(
         seed=int(seed),
         recompute=options.recompute,
         contraction=options.contraction,
+        sync_batchnorm=sync and members > 1,
     )
     return outputs, passes
 
@@ -508,14 +508,17 @@ def compile_training_step(
     seed: int = 0,
     communicator: Communicator | None = None,
     split: Sequence[str] = (),
+    sync_batchnorm: bool = False,
 ) -> TrainingStep:
     """A training step for `criterion`, by default the first criterion node.
 
     dropout       share of elements that Dropout nodes set to zero; `seed` decides which
     communicator  this member of those who train together
     split         parameters whose outputs are split over the members
+    sync_batchnorm  BatchNormalization is by the samples of all members
     """
     checked_dropout(dropout)
+    sync = checked_sync(sync_batchnorm, communicator)
     infer(model)
     outputs = training_outputs(model, criterion)
     require_sums(model, outputs)
@@ -535,7 +538,7 @@ def compile_training_step(
 
     def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:
         shard = for_shard(options, shards // members)
-        return training_passes(model, learner, shard, criterion, seed, shards)[1]
+        return training_passes(model, learner, shard, criterion, seed, shards, sync=sync)[1]
 
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)

@@ -78,8 +78,10 @@ class Trainee(Protocol):
         options: CompileOptions,
         communicator: Communicator | None,
         split: Sequence[str] = (),
+        sync_batchnorm: bool = False,
     ) -> TrainingStep:
-        """The compiled training step; `split` are parameters whose outputs members split."""
+        """The compiled training step; `split` are parameters whose outputs members split, and
+        `sync_batchnorm` says that BatchNormalization is by the samples of all."""
         ...
 
     def evaluator(

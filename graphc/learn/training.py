@@ -19,6 +19,7 @@ from graphc.learn.evaluate import Evaluator
 from graphc.learn.learner import follows_losses
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.records import Validation, require_measured
+from graphc.learn.sharing import checked_sync
 from graphc.learn.source import Data, MemorySource, ReaderSource, Source, check_source, is_reader
 from graphc.learn.standing import Standing, require_memory
 from graphc.learn.step import TrainingStep
@@ -45,6 +46,7 @@ class Extras:
     communicator one of several members who train together
     averaging    how they do where each trains by itself; None: they add gradients
     split        parameters whose outputs they split
+    sync_batchnorm  BatchNormalization is by the samples of all of them
     """
 
     validation: Data | None = None
@@ -53,6 +55,7 @@ class Extras:
     communicator: Communicator | None = None
     averaging: Averaging | None = None
     split: Sequence[str] = ()
+    sync_batchnorm: bool = False
 
     def __post_init__(self) -> None:
         if self.validation is not None:
@@ -61,6 +64,7 @@ class Extras:
             instance(self.checkpoints, Checkpoints, "checkpoints", "a gc.Checkpoints")
         if self.adaptation is not None:
             instance(self.adaptation, Adaptation, "adaptation", "a gc.Adaptation")
+        is_sync = checked_sync(self.sync_batchnorm, self.communicator)
         if self.averaging is not None:
             checked_averaging(self.averaging)
             if self.communicator is None:
@@ -69,6 +73,9 @@ class Extras:
                 raise fail("bad-option", "averaging is of members' own steps, which have no shards")
             if self.split:
                 raise fail("bad-option", "members that average have whole layers: leave out split")
+            if is_sync:
+                message = "members that average meet between minibatches alone"
+                raise fail("bad-option", f"{message}: leave out sync_batchnorm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +187,7 @@ def _step(
     if communicator is not None and not plan.truncate and not has_own_shards(communicator):
         shard = replace(shard, sequences=options.sequences)  # one may have all short ones
     if averaging is None or communicator is None:
-        return trainee.step(plan, shard, communicator, extras.split)
+        return trainee.step(plan, shard, communicator, extras.split, extras.sync_batchnorm)
     if follows_losses(plan.learner):
         name = type(plan.learner).__name__
         raise fail("not-supported", f"{name} follows losses, of which members that average see own")
@@ -232,6 +239,7 @@ def _said(
         "validation": str(extras.validation is not None),
         **({} if extras.averaging is None else {"averaging": str(extras.averaging)}),
         **({} if not extras.split else {"split": ", ".join(extras.split)}),
+        **({} if not extras.sync_batchnorm else {"sync_batchnorm": "True"}),
         "backend": options.backend,
         "precision": options.precision.value,
         "contraction": options.contraction,

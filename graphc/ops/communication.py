@@ -1,8 +1,12 @@
 """What the members of a training share: sums of arrays over all of them, and each other's samples.
 
 Each member calls its own copy of a function with data of its own. Where such an operation stands,
-all wait for each other. No backend computes it: a function is cut there, and between its parts a
-communicator adds and hands over (`graphc/driver/members.py`, `graphc/driver/stages.py`).
+all wait for each other. Compiled code calls a communicator there for `all_reduce`; otherwise a
+function is cut there, and a communicator adds and hands over between its parts
+(`graphc/driver/members.py`, `graphc/driver/stages.py`).
+
+The gradient of `all_reduce` is that of the sum of what all members return: a summand of one member
+is in the sums of all, so its cotangent is the sum of theirs.
 
     all_reduce       Σ x, the same for all; of `ANY_NUMBER` the caller says how many there are
     all_fold         Σ x, or the largest or smallest x, of arrays with all members' samples
@@ -18,10 +22,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphc.ir.codegen import Collective
-from graphc.ir.core import Array, InferRule, IRBuilder, NotDifferentiable, OpDef, Value
+from graphc.ir.core import (
+    Array,
+    InferRule,
+    IRBuilder,
+    NotDifferentiable,
+    OpDef,
+    Operation,
+    Value,
+)
 from graphc.ir.params import Params
 from graphc.ir.types import Symbol, TensorType, Type, TypeRuleError
-from graphc.ops.rules import FLOATS, NUMBERS, require_dtype, tensor
+from graphc.ops.rules import FLOATS, NUMBERS, multilinear_jvp, require_dtype, tensor
 from graphc.support.diagnostics import InternalError
 
 ANY_NUMBER = 0
@@ -66,6 +78,10 @@ def _reference(params: AllReduceParams, *arrays: Array) -> tuple[Array, ...]:
     return arrays
 
 
+def _vjp(b: IRBuilder, op: Operation, dy: Value) -> list[Value | None]:
+    return [*all_reduce(b, [dy], op.params_as(AllReduceParams).members)]
+
+
 ALL_REDUCE = OpDef(
     name="all_reduce",
     summary="sums over all members of a training, which call the same function on their own data",
@@ -74,7 +90,9 @@ ALL_REDUCE = OpDef(
     infer=_infer,
     reference=_reference,
     codegen=Collective(),
-    vjp=NotDifferentiable.NONE,
+    vjp=_vjp,
+    jvp=multilinear_jvp,
+    constraints=("C1 dims are the same for all members", "C2 one operand, to be differentiated"),
     equation="y = Σ_member x",
 )
 

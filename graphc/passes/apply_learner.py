@@ -50,7 +50,13 @@ from graphc.ops.update_rows import Lookup, update_rows
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.passes.rule_text import rule_of
-from graphc.passes.share_gradients import only_where, require_shareable, samples_of, share
+from graphc.passes.share_gradients import (
+    is_common,
+    only_where,
+    require_shareable,
+    samples_of,
+    share,
+)
 from graphc.passes.synthesize_gradient import PREFIX
 from graphc.support.diagnostics import suggestion
 
@@ -78,7 +84,9 @@ def apply_learner(
         require_shareable(function)
         is_lazy = rule.lazy and not terms.moves_all
         lookups = [lookups_of(g) if is_lazy else None for g in gradients]
-        shared = share(builder, gradients, lookups, kept, members, samples_of(builder, function))
+        common = [v for info, v in kept if info.updates is not None and is_common(v, function)]
+        samples = samples_of(builder, function)
+        shared = share(builder, gradients, lookups, kept, members, samples, common)
         gradients, touched, kept = shared.gradients, shared.touched, shared.kept
     updates: list[tuple[ResultInfo, Value]] = []
     gradients = step.clipped(gradients)

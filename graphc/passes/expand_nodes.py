@@ -118,6 +118,8 @@ def expand_nodes(
     entries: int = DEFAULT_ENTRIES,
     sequences: Minibatch | None = None,
     shards: int = 1,
+    *,
+    sync: bool = False,
 ) -> Function | None:
     """The function that computes the named nodes; None after errors, which are in the sink.
 
@@ -125,6 +127,7 @@ def expand_nodes(
     training_seed  compute them as in training, with this seed of all that is random
     sequences      the samples are the columns of such minibatches of sequences, not `samples`
     shards         parts that members compute a minibatch in, of which a call is one; 0: any number
+    sync           statistics of a minibatch are those of all its parts
     """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
@@ -143,7 +146,7 @@ def expand_nodes(
         return None
     expansion = _Expansion(graph, dtype, samples, entries, sequences, sink)
     if training_seed is not None:
-        expansion.train(training_seed, shards)
+        expansion.train(training_seed, shards, sync=sync)
     expansion.add_leaves(nodes)
     outside = _read_outside(components, roots)
     for step in steps:
@@ -261,10 +264,10 @@ class _Expansion:
         self._samples = self._columns.columns if self._columns is not None else samples
         self._call: TrainingCall | None = None
 
-    def train(self, seed: int, shards: int) -> None:
+    def train(self, seed: int, shards: int, *, sync: bool) -> None:
         """Expand nodes as they are computed in training."""
         self._call = TrainingCall(
-            self._function, self._dtype, self._samples, seed, self._sink, shards
+            self._function, self._dtype, self._samples, seed, self._sink, shards, sync
         )
 
     def add_leaves(self, nodes: Sequence[Operation]) -> None:
@@ -489,6 +492,7 @@ class ExpandNodes(Pass):
 
     training  as the nodes are computed in training; `seed` of what is random there
     shards    parts that members compute a minibatch in, of which a call is one; 0: any number
+    sync      statistics of a minibatch are those of all its parts
     entries   the bound on the numbers that a sample of a sparse input has
     time      the bound on the steps of a sequence, 0 where samples are not steps of sequences
     sequences the bound on the number of sequences side by side
@@ -512,6 +516,7 @@ class ExpandNodes(Pass):
     carry: bool = False
     segment: int = 0
     shards: int = 1
+    sync: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -541,6 +546,7 @@ class ExpandNodes(Pass):
         function = expand_nodes(
             *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
             *(self.entries, sequences, self.shards),
+            sync=self.sync,
         )
         if function is None:
             return PassOutcome(False)

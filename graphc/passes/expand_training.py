@@ -12,9 +12,12 @@
 
 Each `drop` has numbers of its own, told apart by their order in the function. Of members who train
 together, each with every so many-th sample, elements have the places of the minibatch of all; what
-has no axis of samples is the same for all of them. Leaves nothing of the kind behind: in a step of
-a loop, where every step would draw the same numbers, and for a running value that is no parameter,
-it is an error. O(operations).
+has no axis of samples is the same for all of them. With `sync` what a minibatch shows is the
+average over all members' samples, for all that read it:
+    %0 = mul %seen, …                                     // this member's share of the samples
+    %1 = all_reduce %0 {members = 2}                      // in place of %seen
+Leaves nothing of the kind behind: in a step of a loop, where every step would draw the same
+numbers, and for a running value that is no parameter, it is an error. O(operations).
 """
 
 from __future__ import annotations
@@ -28,12 +31,13 @@ from graphc.ir.core import Function, IRBuilder, Module, Operation, RegionKind, R
 from graphc.ir.dims import dims_behind, size_quotient, size_text
 from graphc.ir.traversal import walk
 from graphc.ir.types import Dim, DType, Symbol, TensorType
-from graphc.ops.communication import ANY_NUMBER
-from graphc.ops.constant import constant, full_like
-from graphc.ops.elementwise import add, mul, select
+from graphc.ops.communication import ANY_NUMBER, all_reduce
+from graphc.ops.constant import constant, extent, full_like
+from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.training import MINIBATCH_SAMPLES, STEP
 from graphc.ops.random import RANDOM_UNIFORM, Shard, keep_mask
+from graphc.ops.reduction import broadcast
 from graphc.ops.training_forms import (
     DROP,
     RUNNING_STATISTIC,
@@ -47,11 +51,14 @@ from graphc.support.graphs import reachable
 from graphc.support.member_place import SHARD, SHARDS
 
 
-def expand_training(function: Function, seed: int = 0, shards: int = 1, samples: str = "") -> int:
+def expand_training(
+    function: Function, seed: int = 0, shards: int = 1, samples: str = "", *, sync: bool = False
+) -> int:
     """Replace them all; how many there were. GraphcError for one that cannot be trained.
 
     shards   parts that members compute a minibatch in, of which a call is one, or `ANY_NUMBER`
     samples  the dim that counts those of a call, as text
+    sync     what a minibatch shows is of all parts of it
     """
     if function.kind is not RegionKind.SSA:
         return 0
@@ -71,6 +78,8 @@ def expand_training(function: Function, seed: int = 0, shards: int = 1, samples:
                 new = _dropped(b, function, op, seed, drops, parts)
                 drops += 1
             else:
+                if sync and shards > 1:
+                    _show_all(function, op.operands[1], shards, samples)
                 new = _seen(b, function, op, moved)
         op.result.replace_all_uses(new)
         op.erase()
@@ -163,6 +172,31 @@ def _number(function: Function, name: str) -> Value:
     return function.add_argument(name, TensorType((1, 1), DType.I64), "hyperparameter")
 
 
+def _show_all(function: Function, seen: Value, shards: int, samples: str) -> None:
+    """Let all who read what the samples of this member show read what those of all do: the average
+    by how many each member has. One without samples, whose mean may be nan, counts nothing."""
+    made, readers = seen.op, seen.uses
+    b = IRBuilder(function.block, function.block.first if made is None else made.next)
+    with b.at(function.location if made is None else made.location):
+        one = seen.tensor.with_dims((1,) * seen.tensor.rank)
+        own = _own_samples(b, function, one, samples)
+        whole = cast(b, reshape(b, _number(function, MINIBATCH_SAMPLES), one.dims), one.dtype)
+        dims = seen.tensor.dims
+        part = mul(b, seen, broadcast(b, div(b, own, whole), dims))
+        is_there = broadcast(b, compare(b, GREATER, own, full_like(b, 0.0, own)), dims)
+        (shown,) = all_reduce(b, [select(b, is_there, part, full_like(b, 0.0, part))], shards)
+    for op, index in readers:
+        op.set_operand(index, shown)
+
+
+def _own_samples(b: IRBuilder, function: Function, type: TensorType, samples: str) -> Value:
+    """How many samples this call has, as a number."""
+    sizes = [d for a in function.arguments for d in a.tensor.symbols()]
+    parts = [part for size in sizes for part in dims_behind(size)]
+    dim = next((d for d in parts if d.name == samples), None)
+    return constant(b, float(samples), type) if dim is None else extent(b, dim, type)
+
+
 def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Value]) -> Value:
     running, seen = op.operands
     if running.op is not None or function.roles[running.index] != "parameter":
@@ -180,7 +214,8 @@ def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Va
 @dataclass(frozen=True)
 class ExpandTraining(Pass):
     """`seed`: of what is drawn; `shards`: parts that members compute a minibatch in, 0 for any
-    number; `samples`: the dim that counts those of a call."""
+    number; `samples`: the dim that counts those of a call; `sync`: statistics of a minibatch are
+    those of all parts."""
 
     name: ClassVar[str] = "expand-training"
     summary: ClassVar[str] = "make dropout and statistics of minibatches what training computes"
@@ -189,6 +224,7 @@ class ExpandTraining(Pass):
     seed: int = 0
     shards: int = 1
     samples: str = ""
+    sync: bool = False
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         if self.shards < 0:
@@ -196,5 +232,5 @@ class ExpandTraining(Pass):
             context.sink.error("bad-option", message)
             return PassOutcome(False)
         how = self.seed, self.shards, self.samples
-        count = sum(expand_training(f, *how) for f in module.functions)
+        count = sum(expand_training(f, *how, sync=self.sync) for f in module.functions)
         return PassOutcome(count > 0, {"expanded": count})

@@ -1,18 +1,19 @@
 """Sums of gradients over all who train together, for `apply-learner`.
 
 What a minibatch moves without a gradient, the running values of BatchNormalization, becomes the
-average over all members' samples. A member without samples has none to give: whatever it computed,
-such as the mean of nothing, is zero in the sums.
+average over all members' samples, unless it is the same for all of them already. A member without
+samples has none to give: whatever it computed, such as the mean of nothing, is zero in the sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from graphc.ir.codegen import Extent
 from graphc.ir.core import Function, IRBuilder, Operation, ResultInfo, Value
 from graphc.ir.types import TensorType
-from graphc.ops.communication import all_reduce
+from graphc.ops.communication import ALL_REDUCE, all_reduce
 from graphc.ops.constant import constant, extent, full_like
 from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.indexed import OuterParams, transposed_sparse_product
@@ -21,6 +22,7 @@ from graphc.ops.nodes.sequence_columns import BEGIN, END, is_real
 from graphc.ops.random import RANDOM_UNIFORM
 from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.support.diagnostics import fail
+from graphc.support.graphs import reachable
 from graphc.support.member_place import SHARD
 
 Kept = tuple[ResultInfo, Value]
@@ -69,6 +71,22 @@ def is_own(value: Value) -> bool:
     return bool(value.tensor.symbols())
 
 
+def is_common(value: Value, function: Function) -> bool:
+    """Whether all members have it, the same bits: it depends on parameters, numbers of the call and
+    sums over members alone."""
+
+    def behind(value: Value) -> Sequence[Value]:
+        return () if value.op is None or value.op.opdef is ALL_REDUCE else value.op.operands
+
+    def is_own_source(value: Value) -> bool:
+        if value.op is None:
+            role = function.roles[value.index]
+            return role not in ("parameter", "hyperparameter") or value.name == SHARD
+        return isinstance(value.op.opdef.codegen, Extent)
+
+    return not any(is_own_source(v) for v in reachable([value], behind))
+
+
 def share(
     b: IRBuilder,
     gradients: Sequence[Value],
@@ -76,11 +94,13 @@ def share(
     kept: Sequence[Kept],
     members: int,
     samples: Callable[[TensorType], Value],
+    common: Collection[Value] = (),
 ) -> Shared:
-    """One sum of all; `lookups` are what each gradient is the sum of, None for other gradients."""
+    """One sum of all; `lookups` are what each gradient is the sum of, None for other gradients;
+    `common` what all members have already."""
     counts = [None if found is None else _counts(b, found) for found in lookups]
     counted = [count for count in counts if count is not None]
-    added = [(info, v) for info, v in kept if not is_own(v)]
+    added = [(info, v) for info, v in kept if not (is_own(v) or v in common)]
     summands = [*gradients, *counted, *(v for _, v in added)]
     averaged = [info.updates is not None for info, _ in added]
     moved = [False] * (len(summands) - len(added)) + averaged
@@ -97,7 +117,7 @@ def share(
     found = iter(sums[first:last])
     touched = [None if count is None else next(found) for count in counts]
     totals = iter(sums[last:])
-    made = [(info, v if is_own(v) else next(totals)) for info, v in kept]
+    made = [(info, v if is_own(v) or v in common else next(totals)) for info, v in kept]
     return Shared(sums[:first], touched, made)
 
 

@@ -176,10 +176,12 @@ def _propagate(
     """Send the cotangents of `op`'s results on to the operands that need one."""
     if not any(v in dependent for v in op.operands) or op.opdef.vjp is NotDifferentiable.ZERO:
         return
-    if isinstance(op.opdef.vjp, NotDifferentiable) and not isinstance(op.opdef.codegen, Loop):
+    has_rule = len(op.results) == 1 and not isinstance(op.opdef.vjp, NotDifferentiable)
+    if not has_rule and not isinstance(op.opdef.codegen, Loop):
+        several = f" with {len(op.results)} results" if len(op.results) > 1 else ""
         sink.error(
             "not-differentiable",
-            f"{op.opdef.name} is not differentiable: {print_operation(op)}",
+            f"{op.opdef.name}{several} is not differentiable: {print_operation(op)}",
             op.location,
         )
         return

@@ -123,10 +123,11 @@ def _propagate(op: Operation, tangents: dict[Value, Value], sink: DiagnosticSink
     if isinstance(op.opdef.codegen, Loop):
         loop_jvp(op, tangents, partial(_push_forward, sink=sink))
         return
-    if op.opdef.jvp is None:
+    if op.opdef.jvp is None or len(op.results) != 1:
+        several = f" with {len(op.results)} results" if len(op.results) > 1 else ""
         sink.error(
             "not-differentiable",
-            f"{op.opdef.name} is not differentiable: {print_operation(op)}",
+            f"{op.opdef.name}{several} is not differentiable: {print_operation(op)}",
             op.location,
         )
         return

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.runtime.communicators.communicator import Communicator, DeviceCommunicator, shards_of
+from graphc.runtime.communicators.communicator import Communicator, DeviceCommunicator
 from graphc.runtime.communicators.sums import tree_sum
 from graphc.runtime.communicators.wire import adder
 from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.shards import Shards
 from graphc.runtime.shared_sums import SumLayout
 from graphc.runtime.signature import Result, Signature
 from graphc.runtime.stages import Stage
@@ -26,8 +27,7 @@ class MemberFunction(CompiledFunction):
     once, and `after` takes the sums as further arguments of these names. Results that `before` has
     by the names of the signature are the member's own.
 
-    A member that has several shards computes `before` of each, and adds them as members are.
-    `number` is the argument, if there is one, with the number of its first shard."""
+    A member that has several shards computes `before` of each, and adds them as members are."""
 
     is_shared = True
 
@@ -37,21 +37,19 @@ class MemberFunction(CompiledFunction):
         before: Stage,
         after: Stage,
         communicator: Communicator,
-        number: str,
+        shards: Shards,
     ) -> None:
-        self._number = number
         self.keeps_arrays = before.compiled.keeps_arrays and after.compiled.keeps_arrays
-        self._signature = signature
         self._names = [a.name for a in signature.arguments]
         self._before, self._after = before, after
-        self._shards = shards_of(communicator) // communicator.size
+        self._shards, count = shards, shards.count
         self._results = {r.name: r for r in signature.fresh_results}
         self._own = [r.name for r in before.signature.fresh_results if r.name in self._results]
         made = [r for r in before.signature.fresh_results if r.name not in self._results]
         stream = before.compiled.stream
         if stream is None:
-            self._sum = _sum_here(made, communicator, self._shards)
-        elif self._shards > 1:
+            self._sum = _sum_here(made, communicator, count)
+        elif count > 1:
             raise fail("not-supported", "shards of a minibatch are computed on CPUs, got a GPU")
         elif isinstance(communicator, DeviceCommunicator):
             self._sum = _sum_there(made, before.compiled, communicator, stream)
@@ -66,18 +64,19 @@ class MemberFunction(CompiledFunction):
         made = dict(zip(self._results, results, strict=True))
         before, after = self._before, self._after
         for shard, summands in enumerate(self._sum.shards):
-            arrays, its_sizes, own = given, sizes, [made[name] for name in self._own]
-            if self._shards > 1:
-                arrays, its_sizes = self._shard(shard, given, sizes)
-                own = [np.empty_like(made[n][self._part(n, shard)], order="C") for n in self._own]
+            arrays, its_sizes = self._shards.given(shard, given, sizes)
+            parts = {n: self._shards.part(self._results[n], shard) for n in self._own}
+            own = [made[n] for n in self._own]
+            if self._shards.count > 1:
+                own = [np.empty_like(made[n][part], order="C") for n, part in parts.items()]
             before.compiled(
                 [arrays[a.name] for a in before.signature.arguments],
                 [*summands.values(), *own],
                 its_sizes,
             )
-            if self._shards > 1:
+            if self._shards.count > 1:
                 for name, array in zip(self._own, own, strict=True):
-                    made[name][self._part(name, shard)] = array
+                    made[name][parts[name]] = array
         self._sum.add()
         arrays = {**given, **self._sum.shards[0]}
         after.compiled(
@@ -86,38 +85,10 @@ class MemberFunction(CompiledFunction):
             sizes,
         )
 
-    def _part(self, name: str, shard: int) -> tuple[slice, ...]:
-        """Where a shard's part of a result is."""
-        return _part_of(self._results[name].shape.index(self._signature.unit), shard, self._shards)
-
-    def _shard(
-        self, shard: int, given: Mapping[str, Array], sizes: Mapping[str, int]
-    ) -> tuple[Mapping[str, Array], Mapping[str, int]]:
-        """Every so many-th sample or sequence, and what the sizes are with them."""
-        signature = self._signature
-        unit = signature.unit
-        arrays = dict(given)
-        if self._number in arrays:
-            arrays[self._number] = arrays[self._number] + shard
-        for argument in signature.arguments:
-            if unit in argument.shape:
-                axis = argument.shape.index(unit)
-                part = _part_of(axis, shard, self._shards)
-                arrays[argument.name] = np.ascontiguousarray(given[argument.name][part])
-        its = {**sizes, unit: len(range(shard, sizes[unit], self._shards))}
-        for dim in signature.dims:
-            if dim.formula is not None:
-                its[dim.name] = dim.formula.value(its)
-        return arrays, its
-
     def use_threads(self, threads: int) -> None:
         """See `CompiledFunction`."""
         self._before.compiled.use_threads(threads)
         self._after.compiled.use_threads(threads)
-
-
-def _part_of(axis: int, shard: int, shards: int) -> tuple[slice, ...]:
-    return (slice(None),) * axis + (slice(shard, None, shards),)
 
 
 @dataclass(frozen=True)

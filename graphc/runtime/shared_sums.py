@@ -1,5 +1,5 @@
-"""The sums over members that a function asks for where it stands: `signature.sums`, side by side in
-one array."""
+"""The sums over members that a function asks for where they stand: each of `signature.sums` is one
+array."""
 
 from __future__ import annotations
 
@@ -36,23 +36,34 @@ class SumLayout:
 
 
 class SharedSums:
-    """How a communicator makes them, of `size` numbers of a `dtype`."""
+    """How a communicator makes the sums of a function, each of `sizes` numbers of its `dtypes`."""
 
     def __init__(self, signature: Signature, communicator: Communicator) -> None:
-        layout = SumLayout.of(signature.sums)
-        self.dtype, self.size = layout.dtype, layout.size
+        layouts = [SumLayout.of(results) for results in signature.sums]
+        self.dtypes, self.sizes = [x.dtype for x in layouts], [x.size for x in layouts]
         self._communicator = communicator
-        self._travels_whole = wire_of(communicator) == "full"
-        if not self._travels_whole:
-            # What numbers in fewer bits have left out so far belongs to one array.
-            self._array = np.zeros(self.size, self.dtype)
-            self._add = adder(communicator, self._array, dict(layout.parts.values()))
+        self._rounded: list[_Rounded] = []
+        if wire_of(communicator) != "full":
+            self._rounded = [_Rounded(layout, communicator) for layout in layouts]
+
+    def add(self, number: int, array: np.ndarray) -> None:
+        """Put the sums of all members' arrays into the array, that of the `all_reduce` of this
+        number. Raises what the communicator does."""
+        if self._rounded:
+            self._rounded[number].add(array)
+        else:
+            self._communicator.all_reduce(array)
+
+
+class _Rounded:
+    """Sums of numbers that travel in fewer bits. What those have left out so far belongs to one
+    array."""
+
+    def __init__(self, layout: SumLayout, communicator: Communicator) -> None:
+        self._array = np.zeros(layout.size, layout.dtype)
+        self._add = adder(communicator, self._array, dict(layout.parts.values()))
 
     def add(self, array: np.ndarray) -> None:
-        """Put the sums of all members' arrays into the array. Raises what the communicator does."""
-        if self._travels_whole:
-            self._communicator.all_reduce(array)
-            return
         self._array[:] = array
         self._add()
         array[:] = self._array

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import numpy as np
@@ -18,8 +17,10 @@ from graphc.runtime.communicators.rows import (
     gathered,
     scattered_sum,
 )
-from graphc.runtime.communicators.sums import Room
+from graphc.runtime.communicators.sums import Room, tree_sum
+from graphc.runtime.communicators.wire import adder
 from graphc.runtime.compiled import CompiledFunction
+from graphc.runtime.shards import Shards
 from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape
 from graphc.support.diagnostics import fail
 
@@ -54,7 +55,8 @@ class Exchange:
 class StagedFunction(CompiledFunction):
     """The function of `signature`; behind each stage but the last there is a meeting.
 
-    parts  of arguments that are split: the rows of this member, out of an array with all
+    shards  what this member computes of a minibatch: every stage but the last for each of them
+    parts   of arguments that are split: the rows of this member, out of an array with all
     """
 
     is_shared = True
@@ -65,15 +67,18 @@ class StagedFunction(CompiledFunction):
         stages: Sequence[Stage],
         meetings: Sequence[Sequence[Exchange]],
         communicator: Communicator,
+        shards: Shards,
         parts: Mapping[str, tuple[int, int]],
     ) -> None:
         self._signature, self._stages, self._meetings = signature, stages, meetings
-        self._communicator, self._parts = communicator, parts
+        self._communicator, self._shards, self._parts = communicator, shards, parts
         every = [e for meeting in meetings for e in meeting]
         self._dims = {e.own: e.total for e in every if e.own}
         bounds = {d.name: d.bound for stage in stages for d in stage.signature.dims}
         self._bounds = {total: bounds[total] for total in self._dims.values()}
-        self._rooms: dict[str, Room] = {}
+        self._final = {r.name: r for r in signature.fresh_results}
+        self._rooms = [dict[str, Room]() for _ in range(shards.count)]
+        self._sums: dict[str, _Sum] = {}
         self._columns = {e.gets[0]: Columns(e.start, e.stop) for e in every if e.stop}
 
     def __call__(
@@ -81,27 +86,55 @@ class StagedFunction(CompiledFunction):
     ) -> None:
         """See `CompiledFunction`."""
         names = [a.name for a in self._signature.arguments]
-        arrays = dict(zip(names, arguments, strict=True))
+        whole = dict(zip(names, arguments, strict=True))
         for name, (start, stop) in self._parts.items():
-            arrays[name] = arrays[name][start:stop]
-        fresh = [r.name for r in self._signature.fresh_results]
-        final = dict(zip(fresh, results, strict=True))
+            whole[name] = whole[name][start:stop]
+        final = dict(zip(self._final, results, strict=True))
         counts, sizes = self._all_sizes(sizes)
-        for stage, exchanges in zip(self._stages, [*self._meetings, ()], strict=True):
-            made = {r.name: self._room(r.name, r.dtype, r.shape, sizes, final)
-                    for r in stage.signature.fresh_results}  # fmt: skip
-            given = [arrays[a.name] for a in stage.signature.arguments]
-            its = {d.name: sizes[d.name] for d in stage.signature.dims}
-            stage.compiled(given, list(made.values()), its)
-            arrays.update(made)
+        given = [self._shards.given(i, whole, sizes) for i in range(self._shards.count)]
+        found = [dict(arrays) for arrays, _ in given]
+        for stage, exchanges in zip(self._stages, self._meetings, strict=False):
+            for shard, (_, its) in enumerate(given):
+                found[shard] |= self._run(stage, shard, found[shard], its, final)
             for exchange in exchanges:
-                arrays.update(self._exchanged(exchange, arrays, counts))
+                got = self._exchanged(exchange, found, counts)
+                for arrays in found:
+                    arrays |= got
+        self._run(self._stages[-1], 0, {**found[0], **whole}, sizes, final, is_last=True)
+
+    def _run(
+        self,
+        stage: Stage,
+        shard: int,
+        arrays: Mapping[str, Array],
+        sizes: Mapping[str, int],
+        final: Mapping[str, Array],
+        *,
+        is_last: bool = False,
+    ) -> dict[str, Array]:
+        """Compute a stage of a shard; what it gives."""
+        rooms, made = self._rooms[shard], dict[str, Array]()
+        is_part = self._shards.count > 1 and not is_last
+        for r in stage.signature.fresh_results:
+            if r.name in final and not is_part:
+                made[r.name] = final[r.name]
+                continue
+            room, shape = rooms.setdefault(r.name, Room()), concrete_shape(r.shape, sizes)
+            made[r.name] = room.of(shape, NUMPY_DTYPES[r.dtype])
+        given = [arrays[a.name] for a in stage.signature.arguments]
+        its = {d.name: sizes[d.name] for d in stage.signature.dims}
+        stage.compiled(given, list(made.values()), its)
+        for name in final.keys() & made.keys() if is_part else ():
+            final[name][self._shards.part(self._final[name], shard)] = made[name]
+        return made
 
     def _all_sizes(
         self, sizes: Mapping[str, int]
     ) -> tuple[Mapping[str, Sequence[int]], dict[str, int]]:
         """How many samples each member has, and all sizes."""
         own = list(self._dims)
+        if not own:
+            return {}, dict(sizes)
         numbers = [sizes[d] for d in own] + [self._bounds[self._dims[d]] for d in own]
         table = counts_of(self._communicator, *numbers)
         counts: dict[str, Sequence[int]] = {}
@@ -115,27 +148,25 @@ class StagedFunction(CompiledFunction):
                 raise fail("input", f"{message}, more than the {most} of their bounds")
         return counts, made
 
-    def _room(
-        self,
-        name: str,
-        dtype: str,
-        shape: tuple[int | str, ...],
-        sizes: Mapping[str, int],
-        final: Mapping[str, Array],
-    ) -> Array:
-        if name in final:
-            return final[name]
-        room = self._rooms.setdefault(name, Room())
-        return room.of(concrete_shape(shape, sizes), NUMPY_DTYPES[dtype])
-
     def _exchanged(
-        self, exchange: Exchange, arrays: Mapping[str, Array], counts: Mapping[str, Sequence[int]]
+        self,
+        exchange: Exchange,
+        found: Sequence[Mapping[str, Array]],
+        counts: Mapping[str, Sequence[int]],
     ) -> dict[str, Array]:
+        """What all get, of what each shard has; where there are several, a sum."""
         communicator, gets = self._communicator, exchange.gets
-        given = [arrays[name] for name in exchange.gives]
-        if exchange.kind in ("sum", "add"):
-            return dict(zip(gets, self._sums(gets[0], given), strict=True))
-        first = given[0]
+        given = [[arrays[name] for name in exchange.gives] for arrays in found]
+        if exchange.kind == "sum":
+            if gets[0] not in self._sums:
+                self._sums[gets[0]] = _Sum(given[0], len(given), communicator)
+            return dict(zip(gets, self._sums[gets[0]].of(given), strict=True))
+        ((first,),) = given
+        if exchange.kind == "add":
+            total = self._rooms[0].setdefault(gets[0], Room()).of(first.shape, first.dtype)
+            total[...] = first
+            communicator.all_reduce(total)
+            return {gets[0]: total}
         if exchange.kind in ("maximum", "minimum"):
             return {gets[0]: folded(communicator, first, exchange.kind)}
         its = counts[exchange.own]
@@ -148,24 +179,34 @@ class StagedFunction(CompiledFunction):
             return {gets[0]: self._columns[gets[0]].of(communicator, first, its)}
         return {gets[0]: gathered(communicator, first, its)}
 
-    def _sums(self, name: str, given: Sequence[Array]) -> list[Array]:
-        """The sums over members, side by side in one array."""
-        size = sum(a.size for a in given)
-        whole = self._rooms.setdefault(f"sum of {name}", Room()).of((size,), given[0].dtype)
-        parts: list[Array] = []
-        start = 0
-        for array in given:
-            part = whole[start : start + math.prod(array.shape)].reshape(array.shape)
-            part[...] = array
-            parts.append(part)
-            start += array.size
-        self._communicator.all_reduce(whole)
-        return parts
-
     def use_threads(self, threads: int) -> None:
         """See `CompiledFunction`."""
         for stage in self._stages:
             stage.compiled.use_threads(threads)
+
+
+class _Sum:
+    """A sum over shards and members of arrays, side by side in one array."""
+
+    def __init__(self, like: Sequence[Array], shards: int, communicator: Communicator) -> None:
+        starts = [0, *accumulate(a.size for a in like)]
+        self._wholes = np.zeros((shards, starts[-1]), like[0].dtype)
+        self._parts = [
+            [whole[i:j].reshape(a.shape) for a, (i, j) in zip(like, pairwise(starts), strict=True)]
+            for whole in self._wholes
+        ]
+        shapes = {start: a.shape for start, a in zip(starts, like, strict=False)}
+        self._add = adder(communicator, self._wholes[0], shapes)
+
+    def of(self, given: Sequence[Sequence[Array]]) -> list[Array]:
+        """The sums, until the next call."""
+        for parts, arrays in zip(self._parts, given, strict=True):
+            for part, array in zip(parts, arrays, strict=True):
+                part[...] = array
+        if len(given) > 1:
+            self._wholes[0] = tree_sum(list(self._wholes))
+        self._add()
+        return self._parts[0]
 
 
 def gather_parts(

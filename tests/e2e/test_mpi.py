@@ -94,6 +94,37 @@ def test_members_train_one_model_with_the_bits_of_one(
         np.testing.assert_allclose(two.parameters[name], value, 1e-5, 1e-6)
 
 
+NORMALISED = (
+    NET.replace("Tanh(Times(W, x))", "Tanh(n)")
+    + """
+s = Parameter(5, 1, init=fixedValue, value=1)
+o = Parameter(5, 1, init=fixedValue, value=0)
+m = Parameter(5, 1, needGradient=false)
+i = Parameter(5, 1, needGradient=false)
+n = BatchNormalization(Times(W, x), s, o, m, i, expAvgFactor=0.25)
+"""
+)
+
+
+def test_members_normalise_by_the_samples_of_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "net.ndl").write_text(NORMALISED, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    precise = ("--precision", "double")
+    sync = ("--comm", "mpi", "--comm-sync-batchnorm", *precise, "-o", "two.safetensors")
+    several = run(folder, 2, *sync)
+    assert several.returncode == 0, several.stderr
+    alone = [*COMMAND.split(), "--learning-rate", "0.5", *precise, "-o", "one.safetensors"]
+    assert graphc(*alone).code == 0
+    one, two = (gc.load(folder / f"{name}.safetensors") for name in ("one", "two"))
+    for name, value in one.parameters.items():
+        np.testing.assert_allclose(two.parameters[name], value, 1e-12, 1e-14)
+    refused = graphc(*alone, "--comm-sync-batchnorm")
+    assert refused.code == 2
+    assert "--comm-sync-batchnorm is for members: give --comm too" in refused.err
+
+
 def test_members_compute_the_rows_of_one_file(folder: Path) -> None:
     one = gc.load(folder / "net.ndl", seed=4)
     one.save(folder / "net.safetensors")

@@ -22,6 +22,7 @@ from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.backends.numpy.update_rows import UpdateText
+from graphc.backends.signature import sum_number
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
@@ -53,7 +54,8 @@ from graphc.support.diagnostics import InternalError
 Dims = tuple[Dim, ...]
 
 ALL_REDUCE = "all_reduce"
-"""The parameter that puts sums over members into an array, of functions that have such sums."""
+"""The parameter of functions that have sums over members: called with the number of one and an
+array, it puts the sum into the array."""
 RESERVED = {
     *HELPERS,
     *("np", "argparse", "base64", "json", "sys", "arena", "start", "stop", "new_arena"),
@@ -208,7 +210,7 @@ class _FunctionText(Walker[Buffer, str]):
         dtype, first = op.results[0].tensor.dtype, op.placement[0].index
         count = adjacent(v.tensor.bound_bytes for v in op.results)[-1] // dtype.itemsize
         whole = f"np.ndarray({count}, {dtype_text(dtype)}, arena, {first})"
-        self._lines.add(f"{ALL_REDUCE}({whole})")
+        self._lines.add(f"{ALL_REDUCE}({sum_number(op)}, {whole})")
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.ir.core import Array, IRBuilder, Operation, Value
-from graphc.ir.types import DType, MatrixType, Symbol, TensorType, Type, TypeRuleError, fixed_size
+from graphc.ir.types import DType, MatrixType, TensorType, Type, TypeRuleError
 from graphc.ops import composites
 from graphc.ops.constant import extent, full_like
 from graphc.ops.elementwise import add, div, mul, sub
@@ -166,11 +166,13 @@ def _expand_training(
     shown = x.tensor.dims
     channels, rows = operand_types(op)[1].rows, node_type(op).rows
     assert channels is not None and rows is not None
-    dims = (shown[0], rows // channels, channels)
+    positions = rows // channels
+    dims = (shown[0], positions, channels)
     pixels = reshape(b, x, dims)
-    mean = _average(b, pixels, call.samples)
+    mean = call.mean(b, reduce_sum(b, pixels, (0, 1)), positions)
     centred = sub(b, pixels, broadcast(b, mean, dims))
-    variance = _average(b, mul(b, centred, centred), call.samples)
+    squares = reduce_sum(b, mul(b, centred, centred), (0, 1))
+    variance = call.mean(b, squares, positions)
     deviation = sqrt(b, add(b, variance, full_like(b, params.epsilon, variance)))
     inverse = div(b, full_like(b, 1.0, deviation), deviation)
     for index, run, seen in ((3, run_mean, mean), (4, run_inverse, inverse)):
@@ -180,16 +182,6 @@ def _expand_training(
     factor = mul(b, reshape(b, scale, (1, 1, channels)), inverse)
     offset = broadcast(b, reshape(b, bias, (1, 1, channels)), dims)
     return reshape(b, add(b, mul(b, broadcast(b, factor, dims), centred), offset), shown)
-
-
-def _average(b: IRBuilder, x: Value, samples: Symbol) -> Value:
-    """The mean over samples and positions, [1, 1, channels]."""
-    total = reduce_sum(b, x, (0, 1))
-    positions = fixed_size(x.tensor.dims[1])
-    one = TensorType((1, 1, 1), total.tensor.dtype)
-    count = extent(b, samples, one)
-    count = mul(b, count, full_like(b, float(positions), count))
-    return div(b, total, broadcast(b, count, total.tensor.dims))
 
 
 def _moved(

@@ -11,12 +11,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from graphc.ir.core import Function, Operation, Value
+from graphc.ir.core import Function, IRBuilder, Operation, Value
 from graphc.ir.types import DType, Symbol, TensorType
-from graphc.ops.communication import ANY_NUMBER
+from graphc.ops.communication import ANY_NUMBER, all_reduce
+from graphc.ops.constant import extent, full_like
+from graphc.ops.elementwise import div, mul
+from graphc.ops.movement import reshape
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import PARAMETER
 from graphc.ops.random import Shard
+from graphc.ops.reduction import broadcast
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.member_place import SHARD, SHARDS
 
@@ -44,6 +48,7 @@ class TrainingCall:
     sink      for nodes that cannot be trained
     shards    parts that members compute a minibatch in, of which this call is one; `ANY_NUMBER`:
               as many as the call says
+    sync      statistics of a minibatch are those of all shards' samples, not of this one's
     """
 
     function: Function
@@ -52,6 +57,7 @@ class TrainingCall:
     seed: int
     sink: DiagnosticSink
     shards: int = 1
+    sync: bool = False
     updates: dict[Value, Value] = field(default_factory=dict[Value, Value])
     """New values by the parameter (an argument of the function) that they replace."""
 
@@ -68,6 +74,20 @@ class TrainingCall:
     def step(self) -> Value:
         """How many training calls came before this one, i64[1, 1]."""
         return self.hyperparameter(STEP, DType.I64)
+
+    def mean(self, b: IRBuilder, total: Value, each: int) -> Value:
+        """The mean of numbers of the minibatch, of which each sample has as many.
+
+        total  their sum over the samples of this call
+        """
+        one = TensorType((1,) * total.tensor.rank, total.tensor.dtype)
+        if self.sync:
+            (total,) = all_reduce(b, [total], self.shards)
+            count = reshape(b, self.hyperparameter(MINIBATCH_SAMPLES), one.dims)
+        else:
+            count = extent(b, self.samples, one)
+        count = mul(b, count, full_like(b, float(each), count))
+        return div(b, total, broadcast(b, count, total.tensor.dims))
 
     @property
     def shard(self) -> Shard | None:

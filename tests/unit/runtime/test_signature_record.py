@@ -34,6 +34,7 @@ FULL = Signature(
     4096,
     (SparseInput("x", 10),),
     SequenceTables("begin", "end", multiple=8),
+    sums=((Result("sum.0", "f32", (3, 4)), Result("sum.1", "f32", (1, 1))), ()),
 )
 PLAIN = Signature("f", (), (), (), 0)
 
