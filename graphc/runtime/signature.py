@@ -168,7 +168,8 @@ class Signature:
     is_split   some of its work is cut into chunks that threads can share
     labels     inputs of one-hot rows, for which callers may give class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
-    sums       what the members of a training add up, side by side in this order (`all_reduce`)
+    sums       what the members of a training add up, each sum's side by side in this order
+               (`all_reduce`, `all_reduce_start`)
     """
 
     name: str
@@ -181,7 +182,7 @@ class Signature:
     is_split: bool = False
     gives_numbers: bool = True
     labels: tuple[str, ...] = ()
-    sums: tuple[Result, ...] = ()
+    sums: tuple[tuple[Result, ...], ...] = ()
 
     @property
     def unit(self) -> str:

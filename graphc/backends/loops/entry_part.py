@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 
-from graphc.backends.loops.all_reduce import emit_all_reduce
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
@@ -180,7 +179,7 @@ class EntryPart(Walker[Val, Val]):
             case StridedCopy() as how:
                 self._move(op, how)
             case Collective():
-                self._all_reduce(op)
+                self._collective(op)
             case Copy():
                 nest = copy_nest(op.operands[0].tensor)
                 self._nest_call(op, nest, {}, op.schedule_as(CopySchedule).nest)
@@ -453,17 +452,23 @@ class EntryPart(Walker[Val, Val]):
         else:
             self._in_ranges(made.apply, pointers, made.symbols, made.chunking)
 
-    def _all_reduce(self, op: Operation) -> None:
-        """What does not lie side by side yet is copied there; then all of it is added."""
+    def _collective(self, op: Operation) -> None:
+        """Of a sum, what does not lie side by side yet is copied there; then all of it is added."""
+        adder, number = self._slot(self.adder), sum_number(op)
+        if op.opdef is ALL_REDUCE_FINISH:
+            self.status = all_reduce.emit_finish(self.code, adder, number)
+            return
         for operand, result in zip(op.operands, op.results, strict=True):
             if self.where[operand] != self.where[result]:
                 self.copy(self.where[operand], result)
-        bytes_ = adjacent(v.tensor.bound_bytes for v in op.results)[-1]
-        self.status = emit_all_reduce(
+        function = all_reduce.ALL_REDUCE if op.opdef is ALL_REDUCE else all_reduce.START
+        self.status = all_reduce.emit_sum(
             self.code,
-            self._slot(self.adder),
+            adder,
+            function,
+            number,
             self.where[op.results[0]],
-            bytes_,
+            adjacent(v.tensor.bound_bytes for v in op.results)[-1],
             op.results[0].tensor.dtype.itemsize,
         )
 
