@@ -30,13 +30,14 @@ from graphc.ops.communication import ALL_REDUCE
 from graphc.ops.nodes.training import SHARD
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.overlap_sums import OverlapSums
 from graphc.passes.share_gradients import is_own
-from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.communicator import Communicator, overlaps, shards_of
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import MemberFunction
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Stage
-from graphc.support.diagnostics import InternalError
+from graphc.support.diagnostics import InternalError, fail
 
 
 def compile_for_members(
@@ -54,9 +55,15 @@ def function_for_members(
     """The same of tensor operations, of a network or a program."""
     shards = shards_of(communicator) // communicator.size
     if shards == 1 and BACKENDS[options.backend]().adds:
-        compiled, signature = compile_operations(lowered.module, options, like=lowered.signature)
+        apart = (OverlapSums(),) if overlaps(communicator) else ()
+        compiled, signature = compile_operations(
+            lowered.module, options, apart, like=lowered.signature
+        )
         compiled.add_over(communicator)
         return compiled, signature
+    if overlaps(communicator):
+        message = "sums beside the backward pass require llvm, c or numpy and a shard each"
+        raise fail("not-supported", f"{message}, got {options.backend} and {shards}")
     before, after = (
         Stage(*compile_operations(half, options)) for half in cut(lowered.module, lowered.function)
     )
@@ -131,10 +138,15 @@ def _cleaned(module: Module, function: Function) -> Module:
 
 
 def compile_operations(
-    module: Module, options: CompileOptions, *, like: Signature | None = None
+    module: Module,
+    options: CompileOptions,
+    first: Sequence[Pass] = (),
+    *,
+    like: Signature | None = None,
 ) -> tuple[CompiledFunction, Signature]:
-    """The function of a module of tensor operations; how its inputs are given is `like` this."""
-    passes = all_passes((), options)
+    """The function that these passes, and those of the backend, make of a module of tensor
+    operations; how its inputs are given is `like` this."""
+    passes = all_passes(first, options)
 
     def lowered() -> tuple[Function, Signature]:
         run_passes(module, passes, default_context(), options)

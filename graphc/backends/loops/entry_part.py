@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 
+from graphc.backends.loops import all_reduce
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
@@ -58,6 +59,7 @@ from graphc.ir.elements import element_bytes
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
 from graphc.ir.types import Dim
+from graphc.ops.communication import ALL_REDUCE, ALL_REDUCE_FINISH, sum_number
 from graphc.ops.constant import ConstantParams
 from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
