@@ -16,6 +16,7 @@ from graphc.ir.codegen import Collective, FusedProduct, Kernel, Loop, Reduction,
 from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
+from graphc.ops.communication import ALL_REDUCE_FINISH
 from graphc.ops.loop import loop_parts
 from graphc.ops.parts import walked_values
 from graphc.ops.schedules import is_beside
@@ -305,6 +306,10 @@ class _Checker:
             if place != Address("arena", at):
                 self._say(op, f"has {_name(value)} at {place}, not side by side at arena:{at}")
             at += _aligned(value.tensor.bound_bytes)
+        if op.opdef is ALL_REDUCE_FINISH:
+            begun = [self._place[self._root[value]] for value in op.operands]
+            if list(op.placement) != begun:
+                self._say(op, "does not lie where the sums were begun")
 
     def _works_in(self, op: Operation, operands: Mapping[Value, Address]) -> None:
         """The workspace is written all the time, while operands are read and results made."""
