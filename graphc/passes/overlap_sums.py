@@ -5,8 +5,8 @@
                                            %s2 = all_reduce_finish %0
                                            %s1 = all_reduce_finish %1
 
-The summands come in the order in which their last product, sum over samples or loop does in the
-program: gradients of the last layer first. They are put into buckets, each of which is full with
+The summands come in the order in which the last product or loop that each needs does in the program:
+gradients of the last layer first. They are put into buckets, each of which is full with
 `bucket_bytes`: few bytes would cost a message of their own. All members have the same program up to
 bounds, on which no order depends, so that they begin the same sums in the same order.
 `schedule-updates` moves the starts forwards and the updates between the finishes.
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, View
+from graphc.ir.codegen import Broadcast, Elementwise, Extent, Fill, Reduction, View
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ops.communication import (
@@ -34,7 +34,7 @@ from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
 BUCKET_BYTES = 2**20
-QUICK = (Elementwise, Broadcast, Extent, Fill, View)
+QUICK = (Elementwise, Broadcast, Reduction, Extent, Fill, View)
 """Categories of operations that are made right behind what they are made of."""
 
 
