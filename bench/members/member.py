@@ -1,6 +1,6 @@
 """One member with graphc: `python -m bench.members.member FOLDER COMM WORKLOAD SECONDS`.
 
-COMM is how members over MPI add, an order, a wire or `overlap`, or `none`: each trains by itself.
+COMM is how members over MPI add, an order or a wire, or `none`: each trains by itself.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ def communicator(comm: str) -> Any:
         return gc.comm.gloo()
     if comm in ("any", "fixed"):
         return gc.comm.mpi(order=comm)
-    if comm == "overlap":
-        return gc.comm.mpi(overlap=True)
     return gc.comm.mpi(wire=comm)
 
 

@@ -70,7 +70,6 @@ WAYS: Mapping[str, Way] = {
     "two apart": _ours("none"),
     "mpi any": _ours("any"),
     "mpi fixed": _ours("fixed"),
-    "mpi overlap": _ours("overlap"),
     "mpi bf16": _ours("bf16"),
     "mpi 1bit": _ours("1bit"),
     "gloo": Way("member", 2, "gloo", ("torch",)),
