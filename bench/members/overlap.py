@@ -61,8 +61,12 @@ def _measured(way: Way, name: str, gbit: float, rounds: int) -> list[dict[str, A
     print(f"{name:8}{size_of(name) / 1e6:8.1f} MB   {link:18}{''.join(cells)}{ratio}", flush=True)
     return [
         {
-            **{"workload": name, "link": link, "way": how, "ratio": found["ratio"]},
-            **{"ms": found[how]["median"] * 1e3, "min_ms": found[how]["least"] * 1e3},
+            "workload": name,
+            "link": link,
+            "way": how,
+            "ratio": found["ratio"],
+            "ms": found[how]["median"] * 1e3,
+            "min_ms": found[how]["least"] * 1e3,
         }
         for how in HOW
     ]

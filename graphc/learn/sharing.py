@@ -44,7 +44,9 @@ def split_names(
         message = "what members that split a layer exchange travels as it is"
         raise fail("bad-option", f"{message}: leave out wire={wire_of(communicator)!r}")
     if overlaps(communicator):
-        raise fail("bad-option", "members that split a layer wait for each other: leave out overlap")
+        raise fail(
+            "bad-option", "members that split a layer wait for each other: leave out overlap"
+        )
     names = node_names(model, split)
     for name in names:
         if name not in trained:

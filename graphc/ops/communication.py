@@ -130,8 +130,7 @@ def _check_start(op: Operation) -> Iterable[str]:
 
 def _check_finish(op: Operation) -> Iterable[str]:
     start = op.operands[0].op
-    is_start = start is not None and start.opdef is ALL_REDUCE_START
-    if not is_start or list(op.operands) != list(start.results):
+    if start is None or start.opdef is not ALL_REDUCE_START or op.operands != tuple(start.results):
         yield "requires all results of one all_reduce_start, in their order"
     elif start.block is not op.block:
         yield "requires an all_reduce_start of its own block"

@@ -5,8 +5,8 @@
                                            %s2 = all_reduce_finish %0
                                            %s1 = all_reduce_finish %1
 
-The summands come in the order in which the last product or loop that each needs does in the program:
-gradients of the last layer first. They are put into buckets, each of which is full with
+The summands come in the order in which the last product or loop that each needs does in the
+program: gradients of the last layer first. They are put into buckets, each of which is full with
 `bucket_bytes`: few bytes would cost a message of their own. All members have the same program up to
 bounds, on which no order depends, so that they begin the same sums in the same order.
 `schedule-updates` moves the starts forwards and the updates between the finishes.
@@ -17,7 +17,6 @@ Algorithm: one walk through the block. O(n) for n operations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -25,10 +25,10 @@ WRONG_COLLECTIVE_IR: Mapping[str, tuple[str, ...]] = {
             "graph-structure",
             "requires one all_reduce_finish",
         ),
-        "%s = all_reduce_start %a {members = 2} : tensor<3x5xf32> "
+        "%s0 = all_reduce_start %a {members = 2} : tensor<3x5xf32> "
         "// error: graph-structure: no other reader\n"
-        "%y = all_reduce_finish %s : tensor<3x5xf32>\n"
-        "%z = neg %s : tensor<3x5xf32>",
+        "%y = all_reduce_finish %s0 : tensor<3x5xf32>\n"
+        "%z = neg %s0 : tensor<3x5xf32>",
     ),
     "all_reduce_finish": (
         use("all_reduce_finish %i : tensor<3x5xi32>", "ill-typed", "elements of f32"),
@@ -37,9 +37,14 @@ WRONG_COLLECTIVE_IR: Mapping[str, tuple[str, ...]] = {
             "graph-structure",
             "requires all results of one all_reduce_start",
         ),
-        "%s, %t0 = all_reduce_start %a, %b {members = 2} : tensor<3x5xf32>, tensor<3x5xf32>\n"
-        "%y, %z = all_reduce_finish %t0, %s : tensor<3x5xf32>, tensor<3x5xf32> "
+        "%s0, %t0 = all_reduce_start %a, %b {members = 2} : tensor<3x5xf32>, tensor<3x5xf32>\n"
+        "%y, %z = all_reduce_finish %t0, %s0 : tensor<3x5xf32>, tensor<3x5xf32> "
         "// error: graph-structure: in their order",
+        "%s0, %t0 = all_reduce_start %a, %b {members = 2} : tensor<3x5xf32>, tensor<3x5xf32>\n"
+        "%y = all_reduce_finish %s0 : tensor<3x5xf32> "
+        "// error: graph-structure: requires all results",
+        "%s0 = all_reduce_start %a {members = 2} : tensor<3x5xf32>\n"
+        "%y = all_reduce_finish %s0 : tensor<5x3xf32> // error: graph-structure: is marked tensor",
     ),
     "all_fold": (
         use("all_fold %a : tensor<3x5xf32>", "bad-value", "`members` is required"),

@@ -239,14 +239,13 @@ def test_one_other_thread_adds_the_last_layer_first(backend: str) -> None:
 def test_a_sum_that_is_not_made_ends_the_step_and_begins_no_other(
     backend: str, fails_at: int
 ) -> None:
-    """The parameters stay where sums are read behind all of them, and the next call makes a step."""
+    """Nothing is updated where all sums are read before, and the next call makes a step."""
     require_backend(backend)
     member, other = Alone(), Alone()
     nets = [network(), network()]
     learner = gc.SGD(learning_rate=0.1, clip=gc.ClipGlobalNorm(0.5))
     step, twin = (
-        compiled(net, m, backend, learner)
-        for net, m in zip(nets, (member, other), strict=True)
+        compiled(net, m, backend, learner) for net, m in zip(nets, (member, other), strict=True)
     )
     before = {name: value.copy() for name, value in nets[0].parameters.items()}
     member.fails_at = fails_at
