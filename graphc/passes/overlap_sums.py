@@ -9,7 +9,7 @@ The summands come in the order in which the last product or loop that each needs
 program: gradients of the last layer first. They are put into buckets, each of which is full with
 `bucket_bytes`: few bytes would cost a message of their own. All members have the same program up to
 bounds, on which no order depends, so that they begin the same sums in the same order.
-`schedule-updates` moves the starts forwards and the updates between the finishes.
+`schedule-updates` moves the starts forwards.
 
 Leaves alone: what would be one bucket, which is there when all is; loops' bodies.
 Algorithm: one walk through the block. O(n) for n operations.

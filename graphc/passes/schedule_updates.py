@@ -19,7 +19,8 @@ early, and their finishes as late as they may, so that most is computed in betwe
     %s = all_reduce_finish %0             %h = gemm %d, %y
     %h = gemm %d, %y                      %s = all_reduce_finish %0
 
-Starts keep their order among each other: members begin the same sums in the same order.
+Starts keep their order among each other: members begin the same sums in the same order. Updates come
+behind all finishes: where a sum is not made, nothing is updated.
 
 Leaves alone: bodies of loops, functions with a memory plan. Algorithm: list scheduling in program
 order, in which what is early goes first as soon as it is ready. O(n log n).
@@ -49,8 +50,12 @@ def schedule_updates(function: Function) -> int:
     early = set(updated) | {op for op in liveness.operations if _is_rate(op)}
     early.update(starts, (made for op in starts for made in _summands(op)))
     behind = _dependents(liveness, updated)
-    for op, following in pairwise(starts):
+    finishes = [op for op in liveness.operations if op.opdef is ALL_REDUCE_FINISH]
+    for op, following in (*pairwise(starts), *pairwise(finishes)):
         behind[op].append(following)
+    if finishes:
+        last = liveness.operations.index(finishes[-1])
+        behind[finishes[-1]] += [op for op in liveness.operations[last:] if op in updated]
     order = _ordered(liveness, behind, early)
     moved = sum(a is not b for a, b in zip(order, liveness.operations, strict=True))
     if moved:
