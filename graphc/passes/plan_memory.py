@@ -38,7 +38,6 @@ from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Value
 from graphc.ir.placement import Address, Workspace
 from graphc.ir.traversal import straight_blocks, walk
 from graphc.ir.types import TensorType
-from graphc.ops.communication import ALL_REDUCE_FINISH
 from graphc.ops.kernel import COPY
 from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
@@ -288,7 +287,7 @@ class _Lives:
         moments = self._moments(block, before)
         liveness = live_ranges(block)
         for op in filter(_is_summed, block):
-            if op.opdef is ALL_REDUCE_FINISH:
+            if op.opdef.codegen == Collective("finish"):
                 self._summed.update(
                     (made, self._summed[begun])
                     for made, begun in zip(op.results, op.operands, strict=True)

@@ -19,8 +19,8 @@ early, and their finishes as late as they may, so that most is computed in betwe
     %s = all_reduce_finish %0             %h = gemm %d, %y
     %h = gemm %d, %y                      %s = all_reduce_finish %0
 
-Starts keep their order among each other: members begin the same sums in the same order. Updates come
-behind all finishes: where a sum is not made, nothing is updated.
+Starts keep their order among each other: members begin the same sums in the same order. Updates
+come behind all finishes: where a sum is not made, nothing is updated.
 
 Leaves alone: bodies of loops, functions with a memory plan. Algorithm: list scheduling in program
 order, in which what is early goes first as soon as it is ready. O(n log n).
@@ -33,24 +33,26 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import ClassVar
 
+from graphc.ir.codegen import Collective
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, Trait, Value
 from graphc.ir.types import TensorType
-from graphc.ops.communication import ALL_REDUCE_FINISH, ALL_REDUCE_START
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+
+START, FINISH = Collective("start"), Collective("finish")
 
 
 def schedule_updates(function: Function) -> int:
     """Reorder the operations of `function`; the number of operations whose position changed."""
     liveness = live_ranges(function.block)
     updated = _updated(function, liveness)
-    starts = [op for op in liveness.operations if op.opdef is ALL_REDUCE_START]
+    starts = [op for op in liveness.operations if op.opdef.codegen == START]
     early = set(updated) | {op for op in liveness.operations if _is_rate(op)}
     early.update(starts, (made for op in starts for made in _summands(op)))
     behind = _dependents(liveness, updated)
-    finishes = [op for op in liveness.operations if op.opdef is ALL_REDUCE_FINISH]
+    finishes = [op for op in liveness.operations if op.opdef.codegen == FINISH]
     for op, following in (*pairwise(starts), *pairwise(finishes)):
         behind[op].append(following)
     if finishes:
@@ -130,7 +132,7 @@ def _ordered(
 
     def enter(op: Operation) -> None:
         # The terminator goes last, whatever it hands out.
-        turn = 0 if op in early else 2 if op.opdef is ALL_REDUCE_FINISH else 1
+        turn = 0 if op in early else 2 if op.opdef.codegen == FINISH else 1
         heappush(ready, (turn, number[op]))
 
     for op in liveness.operations:

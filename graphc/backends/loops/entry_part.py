@@ -59,7 +59,7 @@ from graphc.ir.elements import element_bytes
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
 from graphc.ir.types import Dim
-from graphc.ops.communication import ALL_REDUCE, ALL_REDUCE_FINISH, sum_number
+from graphc.ops.communication import sum_number
 from graphc.ops.constant import ConstantParams
 from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
@@ -180,8 +180,8 @@ class EntryPart(Walker[Val, Val]):
                 self._selection(op)
             case StridedCopy() as how:
                 self._move(op, how)
-            case Collective():
-                self._collective(op)
+            case Collective(part):
+                self._collective(op, part)
             case Copy():
                 nest = copy_nest(op.operands[0].tensor)
                 self._nest_call(op, nest, {}, op.schedule_as(CopySchedule).nest)
@@ -454,16 +454,16 @@ class EntryPart(Walker[Val, Val]):
         else:
             self._in_ranges(made.apply, pointers, made.symbols, made.chunking)
 
-    def _collective(self, op: Operation) -> None:
+    def _collective(self, op: Operation, part: str) -> None:
         """Of a sum, what does not lie side by side yet is copied there; then all of it is added."""
         adder, number = self._slot(self.adder), sum_number(op)
-        if op.opdef is ALL_REDUCE_FINISH:
+        if part == "finish":
             self.status = all_reduce.emit_finish(self.code, adder, number)
             return
         for operand, result in zip(op.operands, op.results, strict=True):
             if self.where[operand] != self.where[result]:
                 self.copy(self.where[operand], result)
-        function = all_reduce.ALL_REDUCE if op.opdef is ALL_REDUCE else all_reduce.START
+        function = all_reduce.START if part == "start" else all_reduce.ALL_REDUCE
         self.status = all_reduce.emit_sum(
             self.code,
             adder,

@@ -42,7 +42,7 @@ from graphc.ir.codegen import (
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.placement import Address
 from graphc.ir.types import Dim, Symbol
-from graphc.ops.communication import ALL_REDUCE, ALL_REDUCE_FINISH, sum_number
+from graphc.ops.communication import sum_number
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
 from graphc.ops.depthwise import depthwise_shape
@@ -195,15 +195,15 @@ class _FunctionText(Walker[Buffer, str]):
                 text.write(how, op.params, operands, (out, op.result.tensor))
             case Copy():
                 self.copy(self.where[op.operands[0]], op.result)
-            case Collective():
-                self._collective(op)
+            case Collective(part):
+                self._collective(op, part)
             case other:
                 raise InternalError(f"`{op.opdef.name}` ({other}) is not at kernel level")
 
-    def _collective(self, op: Operation) -> None:
+    def _collective(self, op: Operation, part: str) -> None:
         """Of a sum, what does not lie side by side yet is copied there; then all of it is added."""
         number = sum_number(op)
-        if op.opdef is ALL_REDUCE_FINISH:
+        if part == "finish":
             self._lines.add(f"{SUMS}.finish({number})")
             return
         for operand, result in zip(op.operands, op.results, strict=True):
@@ -213,7 +213,7 @@ class _FunctionText(Walker[Buffer, str]):
         dtype, first = op.results[0].tensor.dtype, op.placement[0].index
         count = adjacent(v.tensor.bound_bytes for v in op.results)[-1] // dtype.itemsize
         whole = f"np.ndarray({count}, {dtype_text(dtype)}, arena, {first})"
-        method = "add" if op.opdef is ALL_REDUCE else "start"
+        method = "start" if part == "start" else "add"
         self._lines.add(f"{SUMS}.{method}({number}, {whole})")
 
     def _update_rows(self, op: Operation) -> None:

@@ -16,7 +16,6 @@ from graphc.ir.codegen import Collective, FusedProduct, Kernel, Loop, Reduction,
 from graphc.ir.core import Block, Function, Operation, Trait, Value
 from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
-from graphc.ops.communication import ALL_REDUCE_FINISH
 from graphc.ops.loop import loop_parts
 from graphc.ops.parts import walked_values
 from graphc.ops.schedules import is_beside
@@ -306,7 +305,7 @@ class _Checker:
             if place != Address("arena", at):
                 self._say(op, f"has {_name(value)} at {place}, not side by side at arena:{at}")
             at += _aligned(value.tensor.bound_bytes)
-        if op.opdef is ALL_REDUCE_FINISH:
+        if op.opdef.codegen == Collective("finish"):
             begun = [self._place[self._root[value]] for value in op.operands]
             if list(op.placement) != begun:
                 self._say(op, "does not lie where the sums were begun")

@@ -243,9 +243,7 @@ def test_a_sum_that_is_not_made_ends_the_step_and_begins_no_other(
     require_backend(backend)
     member, other = Alone(), Alone()
     nets = [network(), network()]
-    step, twin = (
-        compiled(net, m, backend) for net, m in zip(nets, (member, other), strict=True)
-    )
+    step, twin = (compiled(net, m, backend) for net, m in zip(nets, (member, other), strict=True))
     before = {name: value.copy() for name, value in nets[0].parameters.items()}
     member.fails_at = fails_at
     with pytest.raises(OSError, match="the link is cut"):
