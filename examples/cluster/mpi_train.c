@@ -21,8 +21,9 @@ enum { PIXELS = 64, CLASSES = 10, MOST = 2000 };
 static float pixels[MOST][PIXELS], labels[MOST][CLASSES];
 
 /* What the step calls for its sum. MPI says by itself what goes wrong, and ends the job. */
-static int32_t add(void *context, void *data, int64_t count, int32_t bytes)
+static int32_t add(void *context, int64_t sum, void *data, int64_t count, int32_t bytes)
 {
+    (void)sum;
     MPI_Datatype kind = bytes == 8 ? MPI_DOUBLE : MPI_FLOAT;
     if (count > INT_MAX)
         return 1;

@@ -1,13 +1,13 @@
 """A training step by members in C: the table with the caller's sum, and what is told of it.
 
     typedef struct {
-        int32_t (*all_reduce)(void *context, void *data, int64_t count, int32_t bytes);
+        int32_t (*all_reduce)(void *context, int64_t sum, void *data, int64_t count, int32_t bytes);
         void *context;
         int64_t rank, size;
     } graphc_members;
 
 It has one name for all steps, so that one table serves several; whichever file comes first defines
-it. Compiled code reads the first two words (`backends/loops/all_reduce.py`), and the others where
+it. Compiled code reads it by words (`backends/loops/all_reduce.py`), rank and size only where
 places in a minibatch count.
 """
 
@@ -41,9 +41,10 @@ TABLE = f"""\
  *             4 or 8 bytes: the same bits on every member. Returns 0, or anything else where there
  *             is no sum
  * context     what it is given first; may be NULL
+ * sum         which of the step's sums it is, from 0 on
  * rank, size  which member this is, from 0 on, and how many there are */
 typedef struct {{
-    int32_t (*all_reduce)(void *context, void *data, int64_t count, int32_t bytes);
+    int32_t (*all_reduce)(void *context, int64_t sum, void *data, int64_t count, int32_t bytes);
     void *context;
     int64_t rank, size;
 }} {TABLE_TYPE};
@@ -68,7 +69,8 @@ def member_macros(signature: Signature, upper: str) -> list[str]:
 
 def sum_bytes(signature: Signature) -> int:
     """Of the one array that members add in a call."""
-    layout = SumLayout.of(signature.sums)
+    (results,) = signature.sums
+    layout = SumLayout.of(results)
     return layout.size * layout.dtype.itemsize
 
 

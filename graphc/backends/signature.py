@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphc.ir.codegen import Collective
-from graphc.ir.core import Function, Module, Operation, Value
+from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
 from graphc.ir.types import DType
+from graphc.ops.communication import sums_of
 from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import has_one_beside, schedule_of
 from graphc.passes.analysis.panels import Panels, laid_of, panels_of
@@ -38,18 +38,10 @@ def make_signature(module: Module, function: Function) -> Signature:
     is_split = any(schedule_of(op) is not None or has_one_beside(op) for op in walk(function))
     arena = function.arena or 0
     sums = tuple(
-        tuple(Result(f"sum.{i}", *_element_and_shape(value)) for i, value in enumerate(op.results))
-        for op in function.block
-        if isinstance(op.opdef.codegen, Collective)
+        tuple(Result(f"sum.{i}", *_element_and_shape(v)) for i, v in enumerate(op.results))
+        for op in sums_of(function)
     )
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split, sums=sums)
-
-
-def sum_number(op: Operation) -> int:
-    """Which of `Signature.sums` a sum over members is."""
-    assert op.block is not None
-    sums = [other for other in op.block if isinstance(other.opdef.codegen, Collective)]
-    return sums.index(op)
 
 
 def _in_panels(argument: Argument, panels: Panels | None) -> Argument:

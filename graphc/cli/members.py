@@ -40,6 +40,7 @@ class MembersRequest:
     comm_order: str = "any"
     comm_shards: int = 0
     comm_wire: str = "full"
+    comm_overlap: bool = False
     comm_split: str = ""
     comm_sync_batchnorm: bool = False
 
@@ -99,6 +100,13 @@ comm_wire_option = click.option(
     help="What gradients travel as: as they are, rounded to bf16, or as one bit a number, of which "
     "the rest is added to the next ones. For slow networks (docs/members.md).",
 )
+comm_overlap_option = click.option(
+    "--comm-overlap",
+    cls=MembersOption,
+    is_flag=True,
+    help="Add gradients while the backward pass goes on, in several sums that a thread makes. For "
+    "slow networks (docs/members.md).",
+)
 comm_split_option = click.option(
     "--comm-split",
     cls=MembersOption,
@@ -142,6 +150,8 @@ def joined(terminal: Terminal, request: MembersRequest) -> Generator[Communicato
             raise fail("bad-option", "--comm-shards is for members: give --comm too")
         if request.comm_wire != "full":
             raise fail("bad-option", "--comm-wire is for members: give --comm too")
+        if request.comm_overlap:
+            raise fail("bad-option", "--comm-overlap is for members: give --comm too")
         if request.comm_split:
             raise fail("bad-option", "--comm-split is for members: give --comm too")
         if request.comm_sync_batchnorm:
@@ -194,11 +204,11 @@ def release(terminal: Terminal) -> TextIO:
 
 def _member(request: MembersRequest) -> Communicator:
     order, patience = request.comm_order, request.comm_patience
-    shards, wire = request.comm_shards, request.comm_wire
+    shards, wire, overlap = request.comm_shards, request.comm_wire, request.comm_overlap
     if request.comm == "mpi":
-        return mpi(order, patience, shards, wire)
+        return mpi(order, patience, shards, wire, overlap)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # who is gone is said by us, in one line
-    return gloo(order=order, patience=patience, shards=shards, wire=wire)
+    return gloo(order=order, patience=patience, shards=shards, wire=wire, overlap=overlap)
 
 
 def end_by_rank(held: Held, code: int) -> None:

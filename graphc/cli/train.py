@@ -22,6 +22,7 @@ from graphc.cli.members import (
     MembersRequest,
     comm_option,
     comm_order_option,
+    comm_overlap_option,
     comm_patience_option,
     comm_shards_option,
     comm_split_option,
@@ -212,6 +213,7 @@ def model_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
 @comm_order_option
 @comm_shards_option
 @comm_wire_option
+@comm_overlap_option
 @comm_split_option
 @comm_sync_batchnorm_option
 @comm_patience_option

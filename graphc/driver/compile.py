@@ -269,10 +269,15 @@ CompileModel = Callable[[Model, Sequence[Pass], CompileOptions], tuple[CompiledF
 
 
 def compile_operations(
-    module: Module, options: CompileOptions, *, like: Signature | None = None
+    module: Module,
+    options: CompileOptions,
+    first: Sequence[Pass] = (),
+    *,
+    like: Signature | None = None,
 ) -> tuple[CompiledFunction, Signature]:
-    """The function of a module of tensor operations; how its inputs are given is `like` this."""
-    passes = all_passes((), options)
+    """The function that these passes, and those of the backend, make of a module of tensor
+    operations; how its inputs are given is `like` this."""
+    passes = all_passes(first, options)
 
     def lowered() -> tuple[Function, Signature]:
         run_passes(module, passes, default_context(), options)

@@ -30,14 +30,20 @@ from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
+from graphc.passes.overlap_sums import OverlapSums
 from graphc.passes.share_gradients import is_own
-from graphc.runtime.communicators.communicator import Communicator, has_own_shards, shards_of
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    has_own_shards,
+    overlaps,
+    shards_of,
+)
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.members import MemberFunction
 from graphc.runtime.shards import Shards
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Stage
-from graphc.support.diagnostics import InternalError
+from graphc.support.diagnostics import InternalError, fail
 from graphc.support.member_place import SHARD
 
 
@@ -60,9 +66,15 @@ def function_for_members(
     # have the same bits however many of them a member has.
     is_whole = shards == 1 and not (is_staged and has_own_shards(communicator))
     if is_whole and BACKENDS[options.backend]().adds:
-        compiled, signature = compile_operations(lowered.module, options, like=lowered.signature)
+        apart = (OverlapSums(),) if overlaps(communicator) else ()
+        compiled, signature = compile_operations(
+            lowered.module, options, apart, like=lowered.signature
+        )
         compiled.add_over(communicator)
         return compiled, signature
+    if overlaps(communicator):
+        message = "sums beside the backward pass require llvm, c or numpy and a shard each"
+        raise fail("not-supported", f"{message}, got {options.backend} and {shards}")
     signature = _of_shards(lowered.signature, shards)
     its = Shards(signature, shards, SHARD)
     if is_staged:

@@ -180,7 +180,13 @@ class RowUpdate:
 @dataclass(frozen=True)
 class Collective:
     """Sums over all members, who wait for each other. The results lie side by side in memory, in
-    the order of the operands: they are added in one go."""
+    the order of the operands: they are added in one go.
+
+    part  `whole`; or `start`, behind which others may be computed, and `finish`, which waits for
+          what was started and gives it out where it lies
+    """
+
+    part: Literal["whole", "start", "finish"] = "whole"
 
 
 @dataclass(frozen=True)

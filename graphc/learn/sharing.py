@@ -9,6 +9,7 @@ from graphc.model.model import Model
 from graphc.runtime.communicators.communicator import (
     Communicator,
     has_own_shards,
+    overlaps,
     shards_of,
     wire_of,
 )
@@ -52,6 +53,10 @@ def split_names(
     if wire_of(communicator) != "full":
         message = "what members that split a layer exchange travels as it is"
         raise fail("bad-option", f"{message}: leave out wire={wire_of(communicator)!r}")
+    if overlaps(communicator):
+        raise fail(
+            "bad-option", "members that split a layer wait for each other: leave out overlap"
+        )
     names = node_names(model, split)
     for name in names:
         if name not in trained:

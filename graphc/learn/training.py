@@ -27,6 +27,7 @@ from graphc.learn.trainee import Trainee
 from graphc.runtime.communicators.communicator import (
     Communicator,
     has_own_shards,
+    overlaps,
     shards_of,
     wire_of,
 )
@@ -110,7 +111,9 @@ class Training:
             digest.update(f"{name} {array.dtype}{array.shape}".encode())
             digest.update(array.tobytes())
         member = step.communicator
-        sums = "" if member is None else f"{shards_of(member)} {wire_of(member)}"
+        sums = ""
+        if member is not None:
+            sums = f"{shards_of(member)} {wire_of(member)} {overlaps(member)}"
         place = (standing.epoch, standing.units, standing.calls, step.steps)
         data = {name: value for name, value in said.items() if name.startswith(OF_DATA)}
         options = {n: v for n, v in said.items() if n not in data and n != "network"}

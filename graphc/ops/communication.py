@@ -8,22 +8,26 @@ function is cut there, and a communicator adds and hands over between its parts
 The gradient of `all_reduce` is that of the sum of what all members return: a summand of one member
 is in the sums of all, so its cotangent is the sum of theirs.
 
-    all_reduce       Σ x, the same for all; of `ANY_NUMBER` the caller says how many there are
-    all_fold         Σ x, or the largest or smallest x, of arrays with all members' samples
-    all_gather       the samples of all members, those of the first one first
-    reduce_scatter   Σ x of arrays with all members' samples, of which each takes its own
-    own_samples      a member's samples out of an array with those of all
+    all_reduce         Σ x, the same for all; of `ANY_NUMBER` the caller says how many there are
+    all_reduce_start   the same, begun: nothing but its `all_reduce_finish` may read it
+    all_reduce_finish  what was begun, when it is there
+    all_fold           Σ x, or the largest or smallest x, of arrays with all members' samples
+    all_gather         the samples of all members, those of the first one first
+    reduce_scatter     Σ x of arrays with all members' samples, of which each takes its own
+    own_samples        a member's samples out of an array with those of all
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from graphc.ir.codegen import Collective
 from graphc.ir.core import (
     Array,
+    Function,
     InferRule,
     IRBuilder,
     NotDifferentiable,
@@ -94,6 +98,79 @@ ALL_REDUCE = OpDef(
     jvp=multilinear_jvp,
     constraints=("C1 dims are the same for all members", "C2 one operand, to be differentiated"),
     equation="y = Σ_member x",
+)
+
+
+# --- sums beside what is computed ----------------------------------------------------------------
+
+
+def all_reduce_start(b: IRBuilder, values: Iterable[Value], members: int) -> list[Value]:
+    """The values' sums over all members, which are made while this one computes on."""
+    return b.emit(ALL_REDUCE_START, values, AllReduceParams(members)).results
+
+
+def all_reduce_finish(b: IRBuilder, begun: Iterable[Value]) -> list[Value]:
+    """All sums of one `all_reduce_start`, when they are there."""
+    return b.emit(ALL_REDUCE_FINISH, begun).results
+
+
+def sums_of(function: Function) -> list[Operation]:
+    """Where members add: `all_reduce` and `all_reduce_start`, in order."""
+    return [op for op in function.block if op.opdef in (ALL_REDUCE, ALL_REDUCE_START)]
+
+
+def sum_number(op: Operation) -> int:
+    """The place of a sum among those of its function; a finish has that of its start."""
+    start = op.operands[0].op if op.opdef is ALL_REDUCE_FINISH else op
+    assert start is not None and start.block is not None
+    earlier = takewhile(lambda other: other is not start, start.block)
+    return sum(other.opdef in (ALL_REDUCE, ALL_REDUCE_START) for other in earlier)
+
+
+def _infer_finish(types: Sequence[Type], params: Params) -> Sequence[Type]:
+    return _infer(types, AllReduceParams(1))
+
+
+def _finish_reference(params: Params, *arrays: Array) -> tuple[Array, ...]:
+    return arrays
+
+
+def _check_start(op: Operation) -> Iterable[str]:
+    readers = {user for value in op.results for user in value.users()}
+    if len(readers) != 1 or next(iter(readers)).opdef is not ALL_REDUCE_FINISH:
+        yield "requires one all_reduce_finish, and no other reader of what it begins"
+
+
+def _check_finish(op: Operation) -> Iterable[str]:
+    start = op.operands[0].op
+    if start is None or start.opdef is not ALL_REDUCE_START or op.operands != tuple(start.results):
+        yield "requires all results of one all_reduce_start, in their order"
+    elif start.block is not op.block:
+        yield "requires an all_reduce_start of its own block"
+
+
+ALL_REDUCE_START = OpDef(
+    name="all_reduce_start",
+    summary="begins sums over all members, which are made while this one computes on",
+    operands=("x*",),
+    params=AllReduceParams,
+    infer=_infer,
+    reference=_reference,
+    codegen=Collective("start"),
+    vjp=NotDifferentiable.NONE,
+    check=_check_start,
+    equation="y = Σ_member x",
+)
+ALL_REDUCE_FINISH = OpDef(
+    name="all_reduce_finish",
+    summary="waits for the sums over all members that an `all_reduce_start` has begun",
+    operands=("x*",),
+    infer=_infer_finish,
+    reference=_finish_reference,
+    codegen=Collective("finish"),
+    vjp=NotDifferentiable.NONE,
+    check=_check_finish,
+    equation="y = x",
 )
 
 
@@ -258,4 +335,12 @@ OWN_SAMPLES = OpDef(
     equation="y = x[own]",
 )
 
-OPS = (ALL_REDUCE, ALL_FOLD, ALL_GATHER, REDUCE_SCATTER, OWN_SAMPLES)
+OPS = (
+    ALL_REDUCE,
+    ALL_REDUCE_START,
+    ALL_REDUCE_FINISH,
+    ALL_FOLD,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    OWN_SAMPLES,
+)

@@ -27,6 +27,7 @@ from graphc.passes.hoist_pooling import HoistPooling
 from graphc.passes.infer_shapes import InferShapes
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.merge_products import MergeProducts
+from graphc.passes.overlap_sums import OverlapSums
 from graphc.passes.pack_parameters import PackParameters
 from graphc.passes.plan_memory import PlanMemory
 from graphc.passes.plugins import PassTable
@@ -56,6 +57,7 @@ PASSES: dict[str, type[Pass]] = {
         SynthesizeTangent,
         ApplyLearner,
         SplitOutputs,
+        OverlapSums,
         AccumulateStatistics,
         Simplify,
         FoldConstants,

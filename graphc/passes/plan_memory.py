@@ -11,7 +11,8 @@ constant offsets, planned with every dimension at its bound. Leaves alone: what 
 and, but for `side_by_side`, their order.
 
 What members add up (`all_reduce`) is one buffer: its results lie there side by side, and an operand
-that is read by nothing else is made there.
+that is read by nothing else is made there. Of a sum that is begun it is in use until what finishes
+it has been read.
 
 Algorithm: one walk in program order finds when each buffer is in use, until its last reader
 (`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. Loops that
@@ -286,7 +287,13 @@ class _Lives:
         moments = self._moments(block, before)
         liveness = live_ranges(block)
         for op in filter(_is_summed, block):
-            self._sum(op, liveness)
+            if op.opdef.codegen == Collective("finish"):
+                self._summed.update(
+                    (made, self._summed[begun])
+                    for made, begun in zip(op.results, op.operands, strict=True)
+                )
+            else:
+                self._sum(op, liveness)
         dying: dict[int, list[Value]] = {}
         for root, live in liveness.ranges.items():
             if root.op is not None and root not in self._outside:

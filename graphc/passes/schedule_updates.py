@@ -10,30 +10,55 @@ gradients would be live together; with `fuse-epilogues` the gradient is never st
 computed from arguments alone, such as a learner's rates, come first. All other operations keep
 their order. An update comes after all readers of the old value, so no new copies are needed.
 
+Where sums over members are taken apart (`overlap-sums`), what they add and their starts come as
+early, and their finishes as late as they may, so that most is computed in between:
+
+    %d = gemm %e, %w                      %g = gemm %e, %x
+    %g = gemm %e, %x                      %0 = all_reduce_start %g
+    %0 = all_reduce_start %g      =>      %d = gemm %e, %w
+    %s = all_reduce_finish %0             %h = gemm %d, %y
+    %h = gemm %d, %y                      %s = all_reduce_finish %0
+
+Starts keep their order among each other: members begin the same sums in the same order. Updates
+come behind all finishes: where a sum is not made, nothing is updated.
+
 Leaves alone: bodies of loops, functions with a memory plan. Algorithm: list scheduling in program
-order, in which updates that are ready go first. O(n log n).
+order, in which what is early goes first as soon as it is ready. O(n log n).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import ClassVar
 
+from graphc.ir.codegen import Collective
 from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation, Trait, Value
 from graphc.ir.types import TensorType
-from graphc.passes.analysis.liveness import Liveness, live_ranges
+from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
+
+START, FINISH = Collective("start"), Collective("finish")
 
 
 def schedule_updates(function: Function) -> int:
     """Reorder the operations of `function`; the number of operations whose position changed."""
     liveness = live_ranges(function.block)
     updated = _updated(function, liveness)
+    starts = [op for op in liveness.operations if op.opdef.codegen == START]
     early = set(updated) | {op for op in liveness.operations if _is_rate(op)}
-    order = _ordered(liveness, _dependents(liveness, updated), early)
+    early.update(starts, (made for op in starts for made in _summands(op)))
+    behind = _dependents(liveness, updated)
+    finishes = [op for op in liveness.operations if op.opdef.codegen == FINISH]
+    for op, following in (*pairwise(starts), *pairwise(finishes)):
+        behind[op].append(following)
+    if finishes:
+        last = liveness.operations.index(finishes[-1])
+        behind[finishes[-1]] += [op for op in liveness.operations[last:] if op in updated]
+    order = _ordered(liveness, behind, early)
     moved = sum(a is not b for a, b in zip(order, liveness.operations, strict=True))
     if moved:
         for op in order:
@@ -50,6 +75,19 @@ def _updated(function: Function, liveness: Liveness) -> dict[Operation, set[Valu
         argument = function.argument(result.updates) if result.updates is not None else None
         if op is not None and argument is not None:
             found.setdefault(op, set()).add(argument)
+    return found
+
+
+def _summands(start: Operation) -> list[Operation]:
+    """What makes the arrays that members add, with the views between."""
+    found: list[Operation] = []
+    for value in start.operands:
+        op = value.op
+        while op is not None and is_view(op):
+            found.append(op)
+            op = op.operands[0].op
+        if op is not None:
+            found.append(op)
     return found
 
 
@@ -90,11 +128,12 @@ def _ordered(
         for op in operations:
             waits[op] += 1
     number = {op: i for i, op in enumerate(liveness.operations)}
-    ready: list[tuple[bool, int]] = []
+    ready: list[tuple[int, int]] = []
 
     def enter(op: Operation) -> None:
         # The terminator goes last, whatever it hands out.
-        heappush(ready, (op not in early, number[op]))
+        turn = 0 if op in early else 2 if op.opdef.codegen == FINISH else 1
+        heappush(ready, (turn, number[op]))
 
     for op in liveness.operations:
         if not waits[op] and not op.opdef.has(Trait.TERMINATOR):

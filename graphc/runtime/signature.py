@@ -169,8 +169,8 @@ class Signature:
     is_split   some of its work is cut into chunks that threads can share
     labels     inputs of one-hot rows, for which callers may give class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
-    sums       what the members of a training add up, by `all_reduce` in their order: side by side
-               in this order
+    sums       what the members of a training add up, each sum's side by side in this order
+               (`all_reduce`, `all_reduce_start`)
     """
 
     name: str

@@ -16,6 +16,36 @@ WRONG_COLLECTIVE_IR: Mapping[str, tuple[str, ...]] = {
         use("all_reduce %n {members = 2} : tensor<Nx5xf32>", "ill-typed", "the same for all"),
         use("all_reduce %a {members = 2} : tensor<5x3xf32>", "graph-structure", "is marked tensor"),
     ),
+    "all_reduce_start": (
+        use("all_reduce_start %a : tensor<3x5xf32>", "bad-value", "`members` is required"),
+        use("all_reduce_start %i {members = 2} : tensor<3x5xi32>", "ill-typed", "elements of f32"),
+        use("all_reduce_start %n {members = 2} : tensor<Nx5xf32>", "ill-typed", "the same for all"),
+        use(
+            "all_reduce_start %a {members = 2} : tensor<3x5xf32>",
+            "graph-structure",
+            "requires one all_reduce_finish",
+        ),
+        "%s0 = all_reduce_start %a {members = 2} : tensor<3x5xf32> "
+        "// error: graph-structure: no other reader\n"
+        "%y = all_reduce_finish %s0 : tensor<3x5xf32>\n"
+        "%z = neg %s0 : tensor<3x5xf32>",
+    ),
+    "all_reduce_finish": (
+        use("all_reduce_finish %i : tensor<3x5xi32>", "ill-typed", "elements of f32"),
+        use(
+            "all_reduce_finish %a : tensor<3x5xf32>",
+            "graph-structure",
+            "requires all results of one all_reduce_start",
+        ),
+        "%s0, %t0 = all_reduce_start %a, %b {members = 2} : tensor<3x5xf32>, tensor<3x5xf32>\n"
+        "%y, %z = all_reduce_finish %t0, %s0 : tensor<3x5xf32>, tensor<3x5xf32> "
+        "// error: graph-structure: in their order",
+        "%s0, %t0 = all_reduce_start %a, %b {members = 2} : tensor<3x5xf32>, tensor<3x5xf32>\n"
+        "%y = all_reduce_finish %s0 : tensor<3x5xf32> "
+        "// error: graph-structure: requires all results",
+        "%s0 = all_reduce_start %a {members = 2} : tensor<3x5xf32>\n"
+        "%y = all_reduce_finish %s0 : tensor<5x3xf32> // error: graph-structure: is marked tensor",
+    ),
     "all_fold": (
         use("all_fold %a : tensor<3x5xf32>", "bad-value", "`members` is required"),
         use("all_fold %a {members = 0} : tensor<3x5xf32>", "bad-value", "1 member or more"),

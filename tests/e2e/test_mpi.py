@@ -44,6 +44,15 @@ V = Parameter(3, 5)
 z = Times(V, Tanh(Times(W, x)))
 ce = CrossEntropyWithSoftmax(y, z, tag=criteria)
 """
+WIDE = """
+x = Input(6, tag=feature)
+y = Input(3, tag=label)
+W = Parameter(600, 6)
+U = Parameter(600, 600)
+V = Parameter(3, 600)
+z = Times(V, Tanh(Times(U, Tanh(Times(W, x)))))
+ce = CrossEntropyWithSoftmax(y, z, tag=criteria)
+"""
 COMMAND = (
     "train net.ndl --data rows.txt --features 0:6 --labels 6 --classes 3 --minibatch 7 --epochs 2"
 )
@@ -123,6 +132,48 @@ def test_members_normalise_by_the_samples_of_all(
     refused = graphc(*alone, "--comm-sync-batchnorm")
     assert refused.code == 2
     assert "--comm-sync-batchnorm is for members: give --comm too" in refused.err
+
+
+@pytest.mark.parametrize("wire", ["full", "bf16"])
+def test_sums_beside_the_backward_pass_have_the_bits_of_those_behind(
+    folder: Path, wire: str
+) -> None:
+    """The gradients of U and V, 1.4 MB, are one sum, that of W another."""
+    (folder / "net.ndl").write_text(WIDE, encoding="utf-8")
+    given = ("--comm", "mpi", "--comm-order", "fixed", "--comm-wire", wire)
+    for name, overlap in (("behind", ()), ("beside", ("--comm-overlap",))):
+        done = run(folder, 2, *given, *overlap, "-o", f"{name}.safetensors")
+        assert done.returncode == 0, done.stderr
+    behind, beside = (gc.load(folder / f"{name}.safetensors") for name in ("behind", "beside"))
+    for name, value in behind.parameters.items():
+        assert np.array_equal(beside.parameters[name], value)
+
+
+SUMS = """
+import numpy as np, graphc as gc
+from graphc.passes.overlap_sums import OverlapSums
+import graphc.driver.members as driver
+driver.OverlapSums = lambda: OverlapSums(1)
+member = gc.comm.mpi(order="ORDER", overlap=True)
+net = gc.loads("x=Input(6) W=Parameter(40, 6) U=Parameter(40, 40) V=Parameter(1, 40) "
+               "e=SumElements(Times(V, Times(U, Times(W, x))), tag=criteria)")
+step = gc.compile_training(net, learner=gc.SGD(1.0), precision="f64", comm=member)
+before = {n: v.copy() for n, v in net.parameters.items()}
+x = np.full((1, 6), 1.0 + member.rank)
+step.nominal = 1
+step(x=x)
+W, U, V = (before[n] for n in "WUV")
+sums = {"V": 3 * (U @ W @ np.ones((6, 1))).T, "U": 3 * V.T @ (W @ np.ones((6, 1))).T,
+        "W": 3 * (V @ U).T @ np.ones((1, 6))}
+for name, gradient in sums.items():
+    np.testing.assert_allclose(before[name] - net.parameters[name], gradient, 1e-9)
+"""
+
+
+@pytest.mark.parametrize("order", ["any", "fixed"])
+def test_sums_beside_the_backward_pass_are_those_of_the_gradients(order: str) -> None:
+    code, said = run_script(SUMS.replace("ORDER", order))
+    assert code == 0, said
 
 
 def test_members_compute_the_rows_of_one_file(folder: Path) -> None:
@@ -207,8 +258,12 @@ member.all_reduce(np.ones(3))
 """
 
 
-def test_a_stopped_member_is_named_and_the_job_ends() -> None:
-    code, said = run_script(LOST.replace("LOSE", "os.kill(os.getpid(), signal.SIGSTOP)"))
+@pytest.mark.parametrize("sums", ["behind", "beside"])
+def test_a_stopped_member_is_named_and_the_job_ends(sums: str) -> None:
+    script = LOST.replace("LOSE", "os.kill(os.getpid(), signal.SIGSTOP)")
+    if sums == "beside":
+        script = script.replace("member.all_reduce", "member.beside(lambda: None).all_reduce")
+    code, said = run_script(script)
     assert code != 0
     assert "member 0 waited 0.5 s for a sum: member 1 of 2 does not answer" in said
 

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.driver import members as driver
+from graphc.passes.overlap_sums import OverlapSums
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.communicators.sums import tree_sum
 from graphc.runtime.communicators.wire import adder
@@ -76,6 +78,31 @@ def test_sums_are_the_same_bits_for_all(size: int, order: str) -> None:
             if order == "fixed":
                 assert np.array_equal(got, expected)
             np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_sums_beside_the_backward_pass_have_the_bits_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver, "OverlapSums", lambda: OverlapSums(1))
+    text = """
+        x = Input(6)
+        y = Input(2)
+        W = Parameter(30, 6)
+        V = Parameter(2, 30)
+        e = SquareError(y, Times(V, Tanh(Times(W, x))), tag=criteria)
+    """
+    rng = np.random.default_rng(0)
+    data = {"x": rng.random((24, 6)), "y": rng.random((24, 2))}
+
+    def work(member: Communicator) -> np.ndarray:
+        net = gc.loads(text)
+        gc.train(net, data, learning_rate=0.1, epochs=2, minibatch=8, comm=member)
+        return net.parameters["W"]
+
+    with ThreadPoolExecutor(2) as pool:
+        expected, _ = pool.map(work, gc.comm.threads(2, PATIENCE))
+    for made in by_threads(2, work, order="fixed", overlap=True):
+        assert np.array_equal(made, expected)  # type: ignore[arg-type]
 
 
 def test_shards_have_the_bits_of_threads() -> None:

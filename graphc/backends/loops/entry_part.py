@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import PurePath
 
-from graphc.backends.loops.all_reduce import emit_all_reduce
+from graphc.backends.loops import all_reduce
 from graphc.backends.loops.chunk_sum import emit_chunk_sum
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, sub, when
 from graphc.backends.loops.convolution import emit_convolution
@@ -37,7 +37,6 @@ from graphc.backends.loops.values import (
 )
 from graphc.backends.loops.winograd import emit_weights, weight_chunks
 from graphc.backends.loops.writer import ModuleWriter, Writer
-from graphc.backends.signature import sum_number
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
@@ -60,6 +59,7 @@ from graphc.ir.elements import element_bytes
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
 from graphc.ir.types import Dim
+from graphc.ops.communication import sum_number
 from graphc.ops.constant import ConstantParams
 from graphc.ops.depthwise import depthwise_shape
 from graphc.ops.pooling import PoolParams, pool_shape
@@ -180,8 +180,8 @@ class EntryPart(Walker[Val, Val]):
                 self._selection(op)
             case StridedCopy() as how:
                 self._move(op, how)
-            case Collective():
-                self._all_reduce(op)
+            case Collective(part):
+                self._collective(op, part)
             case Copy():
                 nest = copy_nest(op.operands[0].tensor)
                 self._nest_call(op, nest, {}, op.schedule_as(CopySchedule).nest)
@@ -454,18 +454,23 @@ class EntryPart(Walker[Val, Val]):
         else:
             self._in_ranges(made.apply, pointers, made.symbols, made.chunking)
 
-    def _all_reduce(self, op: Operation) -> None:
-        """What does not lie side by side yet is copied there; then all of it is added."""
+    def _collective(self, op: Operation, part: str) -> None:
+        """Of a sum, what does not lie side by side yet is copied there; then all of it is added."""
+        adder, number = self._slot(self.adder), sum_number(op)
+        if part == "finish":
+            self.status = all_reduce.emit_finish(self.code, adder, number)
+            return
         for operand, result in zip(op.operands, op.results, strict=True):
             if self.where[operand] != self.where[result]:
                 self.copy(self.where[operand], result)
-        bytes_ = adjacent(v.tensor.bound_bytes for v in op.results)[-1]
-        self.status = emit_all_reduce(
+        function = all_reduce.START if part == "start" else all_reduce.ALL_REDUCE
+        self.status = all_reduce.emit_sum(
             self.code,
-            self._slot(self.adder),
-            sum_number(op),
+            adder,
+            function,
+            number,
             self.where[op.results[0]],
-            bytes_,
+            adjacent(v.tensor.bound_bytes for v in op.results)[-1],
             op.results[0].tensor.dtype.itemsize,
         )
 

@@ -22,7 +22,6 @@ from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.backends.numpy.update_rows import UpdateText
-from graphc.backends.signature import sum_number
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
@@ -43,6 +42,7 @@ from graphc.ir.codegen import (
 from graphc.ir.core import Function, Operation, Value
 from graphc.ir.placement import Address
 from graphc.ir.types import Dim, Symbol
+from graphc.ops.communication import sum_number
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import conv_shape
 from graphc.ops.depthwise import depthwise_shape
@@ -53,13 +53,12 @@ from graphc.support.diagnostics import InternalError
 
 Dims = tuple[Dim, ...]
 
-ALL_REDUCE = "all_reduce"
-"""The parameter of functions that have sums over members: called with the number of one and an
-array, it puts the sum into the array."""
+SUMS = "sums"
+"""The parameter that adds over members, of functions that have such sums: a `SharedSums`."""
 RESERVED = {
     *HELPERS,
     *("np", "argparse", "base64", "json", "sys", "arena", "start", "stop", "new_arena"),
-    *(ALL_REDUCE, "run", "info", "main", "checked", "read", "run_blocks", "write"),
+    *(SUMS, "run", "info", "main", "checked", "read", "run_blocks", "write"),
     *("array", "arrays", "d", "dim", "dtype", "name", "outputs", "shape", "sizes"),  # in `run`
     *("ARENA_BYTES", "BOUNDS", "INFO", "INPUTS", "OUTPUTS", "PARAMETERS"),
     *("OSError", "ValueError", "float", "isinstance", "iter", "len"),
@@ -123,7 +122,7 @@ class _FunctionText(Walker[Buffer, str]):
         ]
         arguments = [self.where[a].name for a in function.arguments]
         is_shared = any(isinstance(op.opdef.codegen, Collective) for op in function.block)
-        adder = [ALL_REDUCE] * is_shared
+        adder = [SUMS] * is_shared
         parameters = ", ".join([*self._dims.values(), "arena", *adder, *arguments, *fresh])
         body = self._lines
         body.add(f"def {self._name}({parameters}):")
@@ -196,13 +195,17 @@ class _FunctionText(Walker[Buffer, str]):
                 text.write(how, op.params, operands, (out, op.result.tensor))
             case Copy():
                 self.copy(self.where[op.operands[0]], op.result)
-            case Collective():
-                self._all_reduce(op)
+            case Collective(part):
+                self._collective(op, part)
             case other:
                 raise InternalError(f"`{op.opdef.name}` ({other}) is not at kernel level")
 
-    def _all_reduce(self, op: Operation) -> None:
-        """What does not lie side by side yet is copied there; then all of it is added."""
+    def _collective(self, op: Operation, part: str) -> None:
+        """Of a sum, what does not lie side by side yet is copied there; then all of it is added."""
+        number = sum_number(op)
+        if part == "finish":
+            self._lines.add(f"{SUMS}.finish({number})")
+            return
         for operand, result in zip(op.operands, op.results, strict=True):
             source, target = self.where[operand], self.where[result]
             if (source.kind, source.index) != (target.kind, target.index):
@@ -210,7 +213,8 @@ class _FunctionText(Walker[Buffer, str]):
         dtype, first = op.results[0].tensor.dtype, op.placement[0].index
         count = adjacent(v.tensor.bound_bytes for v in op.results)[-1] // dtype.itemsize
         whole = f"np.ndarray({count}, {dtype_text(dtype)}, arena, {first})"
-        self._lines.add(f"{ALL_REDUCE}({sum_number(op)}, {whole})")
+        method = "start" if part == "start" else "add"
+        self._lines.add(f"{SUMS}.{method}({number}, {whole})")
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)

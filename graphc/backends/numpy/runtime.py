@@ -44,8 +44,15 @@ class NumpyFunction(CompiledFunction):
         arena: np.ndarray | None = getattr(self._threads, "arena", None)
         if arena is None:
             arena = self._threads.arena = aligned_bytes(self._arena_bytes, self._signature.dims)
-        adder = () if self._sums is None else (self._sums.add,)
-        self._run(*[sizes[d] for d in self._dims], arena, *adder, *arguments, *results)
+        given = [sizes[d] for d in self._dims]
+        if self._sums is None:
+            self._run(*given, arena, *arguments, *results)
+            return
+        try:
+            self._run(*given, arena, self._sums, *arguments, *results)
+        except BaseException:
+            self._sums.settle()
+            raise
 
     def add_over(self, communicator: Communicator) -> None:
         """See `CompiledFunction`."""

@@ -305,6 +305,10 @@ class _Checker:
             if place != Address("arena", at):
                 self._say(op, f"has {_name(value)} at {place}, not side by side at arena:{at}")
             at += _aligned(value.tensor.bound_bytes)
+        if op.opdef.codegen == Collective("finish"):
+            begun = [self._place[self._root[value]] for value in op.operands]
+            if list(op.placement) != begun:
+                self._say(op, "does not lie where the sums were begun")
 
     def _works_in(self, op: Operation, operands: Mapping[Value, Address]) -> None:
         """The workspace is written all the time, while operands are read and results made."""

@@ -7,6 +7,7 @@ summands are added is the engine's choice (`any`), or that of one binary tree ov
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from typing import Literal, Protocol, get_args, runtime_checkable
 
@@ -77,6 +78,28 @@ class PatientCommunicator(Communicator, Protocol):
     def wait(self) -> None:
         """Return when all members have called this."""
         ...
+
+
+@runtime_checkable
+class PollingCommunicator(Communicator, Protocol):
+    """One whose sums keep a processor busy while they wait, unless they are asked otherwise."""
+
+    def beside(self, pause: Callable[[], None]) -> Communicator:
+        """The same member, for sums that a thread makes beside the one that computes: between two
+        looks whether a sum is there it calls `pause`."""
+        ...
+
+
+def beside(communicator: Communicator, pause: Callable[[], None]) -> Communicator:
+    """The same member, for sums beside what is computed; see `PollingCommunicator`."""
+    if isinstance(communicator, PollingCommunicator):
+        return communicator.beside(pause)
+    return communicator
+
+
+def overlaps(communicator: Communicator) -> bool:
+    """Whether its sums go on beside the backward pass."""
+    return bool(getattr(communicator, "overlap", False))
 
 
 def wait_for_all(communicator: Communicator) -> None:

@@ -55,6 +55,7 @@ class GlooMember:
     order: Order
     shards: int
     wire: Wire
+    overlap: bool
     group: Any
     store: Any
     _sums: Iterator[int] = field(default_factory=count, repr=False)
@@ -142,6 +143,7 @@ def gloo(
     patience: float = PATIENCE,
     shards: int = 0,
     wire: str = "full",
+    overlap: bool = False,
 ) -> Communicator:
     """This process as one of `size` that find each other over TCP. It waits until all have come.
 
@@ -150,7 +152,7 @@ def gloo(
                 127.0.0.1 and 29500
     order       of sums: `any`, as gloo likes best, or `fixed`, in one tree
     patience    seconds that a member waits for the others; then all raise `training`
-    shards      as in `mpi`, and so is `wire`
+    shards      as in `mpi`, and so are `wire` and `overlap`
 
     Raises GraphcError `bad-value` for a rank, size, order, patience, shards or wire that cannot be,
     `training` without PyTorch, where the port is taken, or where members do not find each other.
@@ -168,7 +170,7 @@ def gloo(
     except RuntimeError as problem:
         message = f"{met.size} members have not found each other at {met.host}:{met.port}"
         raise fail("training", f"{message}: {_first_line(problem)}") from problem
-    return GlooMember(met.rank, met.size, order, shards, wire, group, store)
+    return GlooMember(met.rank, met.size, order, shards, wire, overlap, group, store)
 
 
 def _distributed() -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -45,15 +46,17 @@ NO_MPI = (
 
 @dataclass(frozen=True)
 class MpiMember:
-    """A process of MPI. `world` is mpi4py's communicator."""
+    """A process of MPI. `world` is mpi4py's communicator; for `pause` see `PollingCommunicator`."""
 
     rank: int
     size: int
     order: Order
     shards: int
     wire: Wire
+    overlap: bool
     world: Any
     watchdog: Watchdog
+    pause: Callable[[], None] | None = None
     told: list[Any] = field(default_factory=list[Any], repr=False)
     _rows: Room = field(default_factory=Room, repr=False)
     _exchanged: Room = field(default_factory=Room, repr=False)
@@ -63,9 +66,14 @@ class MpiMember:
         """See `Communicator`."""
         with self.watchdog:
             if self.order == "any":
-                self.world.Allreduce(import_module("mpi4py.MPI").IN_PLACE, array)
+                self._meet("allreduce", import_module("mpi4py.MPI").IN_PLACE, array)
             else:
                 add_by_pieces(array, self.size, self._exchange, self._collect, self._rows)
+
+    def beside(self, pause: Callable[[], None]) -> Communicator:
+        """See `PollingCommunicator`."""
+        rooms = {name: Room() for name in ("_rows", "_exchanged", "_collected")}
+        return replace(self, pause=pause, **rooms)
 
     def wait(self) -> None:
         """See `PatientCommunicator`."""
@@ -100,19 +108,32 @@ class MpiMember:
         with self.watchdog:
             return self._collect(piece)
 
+    def _meet(self, call: str, *arrays: object) -> None:
+        """One of MPI's calls that all members make. By itself it waits by looking all the time."""
+        if self.pause is None:
+            getattr(self.world, call.capitalize())(*arrays)
+            return
+        request = getattr(self.world, f"I{call}")(*arrays)
+        while not request.Test():
+            self.pause()
+
     def _exchange(self, rows: Array) -> Array:
         found = self._exchanged.of(rows.shape, rows.dtype)
-        self.world.Alltoall(rows, found)
+        self._meet("alltoall", rows, found)
         return found
 
     def _collect(self, piece: Array) -> Array:
         found = self._collected.of((self.size, *piece.shape), piece.dtype)
-        self.world.Allgather(piece, found)
+        self._meet("allgather", piece, found)
         return found
 
 
 def mpi(
-    order: str = "any", patience: float = PATIENCE, shards: int = 0, wire: str = "full"
+    order: str = "any",
+    patience: float = PATIENCE,
+    shards: int = 0,
+    wire: str = "full",
+    overlap: bool = False,
 ) -> Communicator:
     """This process as one of those that `mpirun` or `srun` has started.
 
@@ -124,9 +145,13 @@ def mpi(
               members. 0: one for each member, which is fastest
     wire      what gradients travel as: `full`, as they are; `bf16`, half as many bytes; `1bit`, one
               bit and what it leaves out added to the next ones. Not with shards
+    overlap   gradients are added while the backward pass goes on, in several sums, in native code
+              and that of numpy; a thread of each member makes them. For slow links
+              (docs/members.md)
 
     Raises GraphcError `bad-value` for an order, patience, shards or wire that cannot be, `training`
-    where there is no mpi4py or MPI, or another one than has started the members.
+    where there is no mpi4py or MPI, or another one than has started the members, or where `overlap`
+    is asked of an MPI that takes no calls of several threads.
     """
     order, patience = checked_order(order), checked_patience(patience)
     wire = checked_wire(wire, shards)
@@ -136,8 +161,11 @@ def mpi(
     _require_all_here(size)
     if checked_shards(shards, size):
         order = "fixed"
+    if overlap and library.Query_thread() < library.THREAD_MULTIPLE:
+        message = "sums beside the backward pass require an MPI that several threads may call"
+        raise fail("training", f"{message} (MPI_THREAD_MULTIPLE), got one that does not allow it")
     watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
-    return MpiMember(world.Get_rank(), size, order, shards, wire, world, watchdog)
+    return MpiMember(world.Get_rank(), size, order, shards, wire, overlap, world, watchdog)
 
 
 def started() -> int:

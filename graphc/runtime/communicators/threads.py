@@ -42,6 +42,7 @@ class ThreadMember:
     size: int
     shards: int
     wire: Wire
+    overlap: bool
     _meeting: _Meeting
 
     def all_reduce(self, array: Array) -> None:
@@ -83,10 +84,14 @@ class ThreadMember:
 
 
 def threads(
-    count: int, patience: float = PATIENCE, shards: int = 0, wire: str = "full"
+    count: int,
+    patience: float = PATIENCE,
+    shards: int = 0,
+    wire: str = "full",
+    overlap: bool = False,
 ) -> list[Communicator]:
     """So many members, each for a thread of its own; they wait for each other for `patience`
-    seconds. `shards` and `wire` as in `mpi`."""
+    seconds. `shards`, `wire` and `overlap` as in `mpi`."""
     if count < 1:
         raise fail("bad-value", f"members are 1 or more, got {count!r}")
     checked_shards(shards, count)
@@ -94,4 +99,4 @@ def threads(
     meeting = _Meeting(
         threading.Barrier(count, timeout=checked_patience(patience)), [np.empty(0)] * count
     )
-    return [ThreadMember(rank, count, shards, wire, meeting) for rank in range(count)]
+    return [ThreadMember(rank, count, shards, wire, overlap, meeting) for rank in range(count)]

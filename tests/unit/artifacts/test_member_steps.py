@@ -70,11 +70,11 @@ static const char *out;
 static pthread_barrier_t all_here;
 static void *arrays[MOST];
 
-static int32_t add(void *context, void *array, int64_t count, int32_t bytes)
+static int32_t add(void *context, int64_t sum, void *array, int64_t count, int32_t bytes)
 {
     int64_t rank = *(int64_t *)context;
     T *total = calloc(count, bytes);
-    if (bytes != sizeof(T) || count * bytes != STEP_SUM_BYTES)
+    if (sum || bytes != sizeof(T) || count * bytes != STEP_SUM_BYTES)
         return 1;
     arrays[rank] = array;
     pthread_barrier_wait(&all_here);
@@ -269,7 +269,8 @@ def compare(
 
 
 ADD = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+    *(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64),
+    *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32),
 )
 
 

@@ -8,9 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphc.ir.clone import clone_module
-from graphc.ir.core import Array, Level, Module
+from graphc.ir.core import Array, IRBuilder, Level, Module
 from graphc.ir.evaluate import evaluate
 from graphc.ir.printer import print_module
+from graphc.ir.types import DType
 from graphc.ops import ALL_OPS, communication, default_context
 from graphc.ops.control import YIELD
 from graphc.ops.loop import LOOP
@@ -183,6 +184,30 @@ def test_a_memory_plan_is_sound_and_not_below_its_lower_bound(text: str, seed: i
     report = memory_report(function)
     assert check_plan(function) == []
     assert report.lower_bound_bytes <= report.arena_bytes
+
+
+APART = "overlap-sums{bucket_bytes = 64},fuse-kernels,fuse-epilogues,schedule-updates,plan-memory"
+
+
+@EXAMPLES
+@given(seed=SEEDS)
+def test_sums_over_members_taken_apart_are_those_in_one(seed: int) -> None:
+    """Of all results that have one type and a fixed shape, by one member."""
+    made = make_function(seed)
+    module = clone_module(made.module)
+    (function,) = module.functions
+    returned = function.returned
+    summed = [
+        i for i, v in enumerate(returned) if v.tensor.dtype is DType.F32 and not v.tensor.symbols()
+    ]
+    if summed:
+        values = [returned[i] for i in summed]
+        sums = communication.all_reduce(IRBuilder.before(function.block.end), values, 1)
+        for i, value in zip(summed, sums, strict=True):
+            function.block.end.set_operand(i, value)
+    run(APART, module)
+    assert check_plan(function) == []
+    assert_same_results(made, module)
 
 
 def test_random_functions_hold_every_tensor_operation() -> None:

@@ -201,3 +201,31 @@ def test_what_runs_at_the_same_time_shares_no_memory() -> None:
     shared = TOGETHER.replace("arena:64", "arena:0")
     assert any("runs at the same time" in problem for problem in check_plan(function(shared)))
     assert check_plan(function(shared.replace(" schedule {beside = true}", ""))) == []
+
+
+BEGUN = """func @f(%x: tensor<4x4xf32> input) -> (z: tensor<4x4xf32>) arena 192 {
+  %a = gemm %x, %x at arena:0 : tensor<4x4xf32>
+  %s = all_reduce_start %a {members = 2} at arena:0 : tensor<4x4xf32>
+  %b = gemm %x, %x at arena:64 : tensor<4x4xf32>
+  %t = all_reduce_finish %s at arena:0 : tensor<4x4xf32>
+  %z = gemm %t, %b at result:0 : tensor<4x4xf32>
+  return %z
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("arena:64", "arena:128", None),
+        ("%b = gemm %x, %x at arena:64", "%b = gemm %x, %x at arena:0", "holds something else"),
+        ("%x, %x at arena:64", "%x, %a at arena:64", "holds something else"),
+        ("finish %s at arena:0", "finish %s at arena:128", "where the sums were begun"),
+    ],
+)
+def test_the_memory_of_a_sum_that_is_begun_is_its_own(
+    old: str, new: str, problem: str | None
+) -> None:
+    assert old in BEGUN
+    found = check_plan(function(BEGUN.replace(old, new)))
+    assert (found == []) if problem is None else any(problem in f for f in found), found
