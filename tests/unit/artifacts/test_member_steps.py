@@ -390,7 +390,7 @@ def test_members_of_sequences_take_their_own(tmp_path: Path) -> None:
     states = [aligned(info["state_bytes"]) for _ in range(2)]
 
     def member(rank: int) -> None:
-        def add(_context: object, data: int, count: int, width: int) -> int:
+        def add(_context: object, _sum: int, data: int, count: int, width: int) -> int:
             memory = (ctypes.c_uint8 * (count * width)).from_address(data)
             arrays[rank] = np.frombuffer(memory, np.float64)
             together.wait(30)
