@@ -12,10 +12,9 @@ from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import InternalError
 
 ALL_REDUCE = ctypes.CFUNCTYPE(
-    *(ctypes.c_int32, ctypes.c_void_p),
-    *(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32),
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 )
-"""(context, number, data, count, bytes of each) -> 0, or anything else where there is no sum."""
+"""(context, data, count, bytes of a number) -> 0, or anything else where there is no sum."""
 
 
 class NativeSums:
@@ -38,16 +37,15 @@ class NativeSums:
         found, self._failure = self._failure, None
         return found or InternalError("compiled code gave no reason for a sum that is not there")
 
-    def _all_reduce(
-        self, _context: int | None, number: int, data: int, count: int, width: int
-    ) -> int:
+    def _all_reduce(self, _context: int | None, data: int, count: int, width: int) -> int:
         try:
-            size, dtype = self._sums.sizes[number], self._sums.dtypes[number]
-            if (count, width) != (size, dtype.itemsize):
-                raise InternalError(f"a sum of {count} numbers, {size} are in the signature")
+            layout = self._sums.layout
+            if (count, width) != (layout.size, layout.dtype.itemsize):
+                raise InternalError(f"a sum of {count} numbers, {layout.size} are in the signature")
             memory = (ctypes.c_uint8 * (count * width)).from_address(data)
-            self._sums.add(number, np.ctypeslib.as_array(memory).view(dtype))
+            self._sums.add(np.ctypeslib.as_array(memory).view(layout.dtype))
         except BaseException as problem:  # an interrupt, too: compiled code has to be told
             self._failure = problem
+            self._sums.begin()
             return 1
         return 0

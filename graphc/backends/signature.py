@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphc.ir.codegen import Collective
-from graphc.ir.core import Function, Module, Operation, Value
+from graphc.ir.core import Function, Module, Value
 from graphc.ir.traversal import walk
 from graphc.ir.types import DType
 from graphc.ops.kernel import LaidParams
@@ -43,13 +43,6 @@ def make_signature(module: Module, function: Function) -> Signature:
         if isinstance(op.opdef.codegen, Collective)
     )
     return Signature(function.name, dims, arguments, results, arena, is_split=is_split, sums=sums)
-
-
-def sum_number(op: Operation) -> int:
-    """Which of `Signature.sums` a sum over members is."""
-    assert op.block is not None
-    sums = [other for other in op.block if isinstance(other.opdef.codegen, Collective)]
-    return sums.index(op)
 
 
 def _in_panels(argument: Argument, panels: Panels | None) -> Argument:

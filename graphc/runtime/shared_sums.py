@@ -36,19 +36,29 @@ class SumLayout:
 
 
 class SharedSums:
-    """How a communicator makes the sums of a function, each of `sizes` numbers of its `dtypes`."""
+    """How a communicator makes the sums of a function, which asks for them in their order."""
 
     def __init__(self, signature: Signature, communicator: Communicator) -> None:
-        layouts = [SumLayout.of(results) for results in signature.sums]
-        self.dtypes, self.sizes = [x.dtype for x in layouts], [x.size for x in layouts]
+        self._layouts = [SumLayout.of(results) for results in signature.sums]
+        self._number = 0
         self._communicator = communicator
         self._rounded: list[_Rounded] = []
         if wire_of(communicator) != "full":
-            self._rounded = [_Rounded(layout, communicator) for layout in layouts]
+            self._rounded = [_Rounded(layout, communicator) for layout in self._layouts]
 
-    def add(self, number: int, array: np.ndarray) -> None:
-        """Put the sums of all members' arrays into the array, that of the `all_reduce` of this
-        number. Raises what the communicator does."""
+    def begin(self) -> None:
+        """The next sum is the function's first one: a call has ended, perhaps early."""
+        self._number = 0
+
+    @property
+    def layout(self) -> SumLayout:
+        """Of the next sum."""
+        return self._layouts[self._number]
+
+    def add(self, array: np.ndarray) -> None:
+        """Put the sums of all members' arrays into the array, that of the next sum. Raises what the
+        communicator does."""
+        number, self._number = self._number, (self._number + 1) % len(self._layouts)
         if self._rounded:
             self._rounded[number].add(array)
         else:

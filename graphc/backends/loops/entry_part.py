@@ -37,7 +37,6 @@ from graphc.backends.loops.values import (
 )
 from graphc.backends.loops.winograd import emit_weights, weight_chunks
 from graphc.backends.loops.writer import ModuleWriter, Writer
-from graphc.backends.signature import sum_number
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
@@ -463,7 +462,6 @@ class EntryPart(Walker[Val, Val]):
         self.status = emit_all_reduce(
             self.code,
             self._slot(self.adder),
-            sum_number(op),
             self.where[op.results[0]],
             bytes_,
             op.results[0].tensor.dtype.itemsize,

@@ -22,7 +22,6 @@ from graphc.backends.numpy.moves import MoveText
 from graphc.backends.numpy.names import Names
 from graphc.backends.numpy.text import Constants, Lines, dtype_text
 from graphc.backends.numpy.update_rows import UpdateText
-from graphc.backends.signature import sum_number
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
     ChannelProduct,
@@ -54,8 +53,7 @@ from graphc.support.diagnostics import InternalError
 Dims = tuple[Dim, ...]
 
 ALL_REDUCE = "all_reduce"
-"""The parameter of functions that have sums over members: called with the number of one and an
-array, it puts the sum into the array."""
+"""The parameter that puts sums over members into an array, of functions that have such sums."""
 RESERVED = {
     *HELPERS,
     *("np", "argparse", "base64", "json", "sys", "arena", "start", "stop", "new_arena"),
@@ -210,7 +208,7 @@ class _FunctionText(Walker[Buffer, str]):
         dtype, first = op.results[0].tensor.dtype, op.placement[0].index
         count = adjacent(v.tensor.bound_bytes for v in op.results)[-1] // dtype.itemsize
         whole = f"np.ndarray({count}, {dtype_text(dtype)}, arena, {first})"
-        self._lines.add(f"{ALL_REDUCE}({sum_number(op)}, {whole})")
+        self._lines.add(f"{ALL_REDUCE}({whole})")
 
     def _update_rows(self, op: Operation) -> None:
         parts = row_update(op)

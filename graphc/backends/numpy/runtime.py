@@ -44,7 +44,10 @@ class NumpyFunction(CompiledFunction):
         arena: np.ndarray | None = getattr(self._threads, "arena", None)
         if arena is None:
             arena = self._threads.arena = aligned_bytes(self._arena_bytes, self._signature.dims)
-        adder = () if self._sums is None else (self._sums.add,)
+        adder = ()
+        if self._sums is not None:
+            self._sums.begin()
+            adder = (self._sums.add,)
         self._run(*[sizes[d] for d in self._dims], arena, *adder, *arguments, *results)
 
     def add_over(self, communicator: Communicator) -> None:
