@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.learn.step import TrainingStep
 from graphc.support.diagnostics import fail
 from tests.support.compiling import load_backend
 from tests.unit.learn.test_members_training import MOMENTUM, network, together
@@ -306,7 +307,7 @@ class Twin:
         array *= 2
 
 
-def twins(text: str, backend: str, member: Twin, *, sync: bool = True) -> gc.TrainingStep:
+def twins(text: str, backend: str, member: Twin, *, sync: bool = True) -> TrainingStep:
     return gc.compile_training(
         network(text),
         learner=MOMENTUM,
@@ -402,7 +403,7 @@ def test_programs(rule: Any, members: int, backend: str) -> None:
     assert not np.allclose(other, alone[0], 1e-3)
 
 
-def step_of(net: gc.Program, member: gc.comm.Communicator | None, backend: str) -> gc.TrainingStep:
+def step_of(net: gc.Program, member: gc.comm.Communicator | None, backend: str) -> TrainingStep:
     step = gc.compile_training(
         net,
         loss="squared_error",
