@@ -372,8 +372,8 @@ def test_the_option_of_the_command_line_is_for_members(
     Path("net.ndl").write_text(TEXT, encoding="utf-8")
     Path("rows.txt").write_text("1 2 3 4 5 1 2 3\n", encoding="utf-8")
     words = "train net.ndl --data rows.txt --features 0:5 --labels 5:8 -o out.safetensors"
-    done = graphc(*words.split(), "--comm-overlap")
-    assert done.code == 1
+    done = graphc(*words.split(), "--learning-rate", "1", "--comm-overlap")
+    assert done.code == 2
     assert "--comm-overlap is for members: give --comm too" in done.err
 
 
