@@ -274,6 +274,7 @@ def test_an_interrupt_ends_the_step_when_nothing_is_added_any_more(backend: str)
     def disturb() -> None:
         while not member.is_adding:
             pass
+        threading.Event().wait(0.5)  # the step waits for the sum by then
         _thread.interrupt_main()
         assert member.waits_for is not None
         threading.Timer(0.2, member.waits_for.set).start()
