@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from graphc.driver import members as driver
 from graphc.learn.learner import Learner
 from graphc.passes.overlap_sums import OverlapSums
 from graphc.runtime.communicators.communicator import Communicator
+from tests.support.commands import graphc
 from tests.support.compiling import load_backend
 
 T = TypeVar("T")
@@ -272,6 +274,7 @@ def test_an_interrupt_ends_the_step_when_nothing_is_added_any_more(backend: str)
     def disturb() -> None:
         while not member.is_adding:
             pass
+        threading.Event().wait(0.5)  # the step waits for the sum by then
         _thread.interrupt_main()
         assert member.waits_for is not None
         threading.Timer(0.2, member.waits_for.set).start()
@@ -361,6 +364,18 @@ def test_members_have_to_ask_for_the_same() -> None:
 
     for text in together([lambda m=m: one(m) for m in members]):
         assert "communicator (member 1)" in text
+
+
+def test_the_option_of_the_command_line_is_for_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.ndl").write_text(TEXT, encoding="utf-8")
+    Path("rows.txt").write_text("1 2 3 4 5 1 2 3\n", encoding="utf-8")
+    words = "train net.ndl --data rows.txt --features 0:5 --labels 5:8 -o out.safetensors"
+    done = graphc(*words.split(), "--learning-rate", "1", "--comm-overlap")
+    assert done.code == 2
+    assert "--comm-overlap is for members: give --comm too" in done.err
 
 
 def test_random_loads_of_both_threads_change_nothing() -> None:
