@@ -132,6 +132,9 @@ class Symbol:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: object) -> Dim:
+        if isinstance(other, Symbol):
+            whole = size_quotient([self], [other])
+            return NotImplemented if whole is None else whole
         return size_floor(self, other) if _is_number(other) and other > 0 else NotImplemented
 
     def __mod__(self, other: object) -> Dim:

@@ -61,6 +61,10 @@ class ProgramBuilder:
         self._values[name] = value.view(type.dtype.numpy) if type.dtype.numpy.names else value
         return Tensor(self._trace, self._trace.argument(name, type, "parameter"))
 
+    def hold(self, value: Array) -> Tensor:
+        """An array as one that is computed with: small ones are written into the function."""
+        return Tensor(self._trace, self._trace.lift_one(value))
+
     @contextmanager
     def open(self, place: Location | None = None) -> Generator[None]:
         """What is computed inside belongs to the program, and comes from `place`: None for the

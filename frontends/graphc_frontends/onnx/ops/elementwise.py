@@ -79,10 +79,18 @@ def div(x: Any, y: Any) -> object:
         return of(x, y).divide(x, y)
     if not (is_known(x) and is_known(y)):
         return quotient(x, y)
+    if has_sizes(x, y):
+        return _size_quotient(x, y)
     whole = x // y
-    if whole.dtype == object:  # sizes, which are not negative
-        return whole
     return np.where((whole < 0) & (whole * y != x), whole + 1, whole).astype(x.dtype)
+
+
+def _size_quotient(x: Any, y: Any) -> object:
+    """Of sizes, which are not negative; a number that calls compute where it is no size in all."""
+    try:
+        return x // y
+    except TypeError:
+        return quotient(*with_numbers(x, y))
 
 
 @operator("Mod")

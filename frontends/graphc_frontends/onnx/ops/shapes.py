@@ -153,15 +153,13 @@ def concat(*inputs: Any, axis: int) -> object:
 
 @operator("Split")
 def split(x: Any, *, axis: int, split: Sequence[int] | None = None, context: Context) -> object:
-    sizes = fixed(shape_of(x), "a split")
     place = axis_of(axis, rank_of(x))
+    size = fixed([shape_of(x)[place]], "a split")[0]
     if split is None:
-        split = _equal_parts(sizes[place], context.outputs)
-    if sum(split) != sizes[place]:
-        raise mistake(
-            "shape-mismatch",
-            f"requires parts that make {sizes[place]} elements of axis {place}, got {[*split]}",
-        )
+        split = _equal_parts(size, context.outputs)
+    if sum(split) != size:
+        message = f"requires parts that make {size} elements of axis {place}, got {[*split]}"
+        raise mistake("shape-mismatch", message)
     ends = np.cumsum([0, *split])
     return tuple(_part(x, place, int(a), int(b)) for a, b in pairwise(ends))
 
@@ -172,7 +170,8 @@ def split_13(
 ) -> object:
     given = None if parts is None else known_ints(parts, "the parts")
     if num_outputs is not None:
-        given = _equal_parts(fixed(shape_of(x), "a split")[axis_of(axis, rank_of(x))], num_outputs)
+        place = axis_of(axis, rank_of(x))
+        given = _equal_parts(fixed([shape_of(x)[place]], "a split")[0], num_outputs)
     return split(x, axis=axis, split=given, context=context)
 
 
@@ -194,11 +193,16 @@ def slice_1(
 
 
 @operator("Slice", 10)
-def slice_10(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> object:
+def slice_10(
+    x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None, *, context: Context
+) -> object:
+    first, last = known_sizes(starts, "the starts"), known_sizes(ends, "the ends")
+    if is_known(x) and any(isinstance(n, Symbol) for n in (*first, *last)):
+        x = context.builder.hold(with_numbers(x)[0]) if not has_sizes(x) else with_numbers(x)[0]
     return _sliced(
         x,
-        known_sizes(starts, "the starts"),
-        known_sizes(ends, "the ends"),
+        first,
+        last,
         None if axes is None else known_ints(axes, "the axes"),
         None if steps is None else known_ints(steps, "the steps"),
     )
@@ -267,11 +271,22 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int) -> object:
 
 @operator("Trilu")
 def trilu(x: Any, k: Any = None, *, upper: int) -> object:
-    rows, cols = fixed(shape_of(x)[-2:], "a triangle")
-    offset = 0 if k is None else int(known_number(k, "the diagonal"))
-    kept = np.triu(np.ones((rows, cols), bool), offset) if upper else None
-    kept = np.tril(np.ones((rows, cols), bool), offset) if kept is None else kept
-    return of(x).where(kept, x, np.zeros((), dtype_of(x)))
+    """The elements on one side of the diagonal that begins at column k, which is one of them."""
+    rows, cols = (_counted(n) for n in shape_of(x)[-2:])
+    offset = 0 if k is None else gc.reshape(k, ()) if isinstance(k, gc.Tensor) else _diagonal(k)
+    beyond = cols - offset - of(rows, cols).expand_dims(rows, 1)
+    kept = beyond >= 0 if upper else beyond <= 0
+    return of(x, kept).where(kept, x, np.zeros((), dtype_of(x)))
+
+
+def _diagonal(k: Any) -> Any:
+    number = known_number(k, "the diagonal")
+    return number if isinstance(number, Symbol) else int(number)
+
+
+def _counted(size: Dim) -> Any:
+    """The numbers of an axis's elements."""
+    return gc.arange(size) if isinstance(size, Symbol) else np.arange(size)
 
 
 def _sizes(x: Any) -> tuple[Any, ...]:
