@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
+from operator import floordiv
+from operator import mod as modulo
 from typing import Any
 
 import numpy as np
@@ -79,23 +82,29 @@ def div(x: Any, y: Any) -> object:
         return of(x, y).divide(x, y)
     if not (is_known(x) and is_known(y)):
         return quotient(x, y)
-    if has_sizes(x, y):
-        return _size_quotient(x, y)
+    if has_sizes(x, y):  # which are not negative
+        whole = _of_sizes(floordiv, x, y)
+        return quotient(*with_numbers(x, y)) if whole is None else whole
     whole = x // y
     return np.where((whole < 0) & (whole * y != x), whole + 1, whole).astype(x.dtype)
 
 
-def _size_quotient(x: Any, y: Any) -> object:
-    """Of sizes, which are not negative; a number that calls compute where it is no size in all."""
+def _of_sizes(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """What a function of two whole numbers gives for sizes; None where that is no size."""
     try:
-        return x // y
+        return np.asarray(function(x, y))
     except TypeError:
-        return quotient(*with_numbers(x, y))
+        return None
 
 
 @operator("Mod")
 def mod(x: Any, y: Any, *, fmod: int) -> object:
     """With the sign of y, and with `fmod` that of x."""
+    if has_sizes(x, y) and is_known(x) and is_known(y):
+        rest = _of_sizes(modulo, x, y)
+        if rest is not None:
+            return rest
+        x, y = with_numbers(x, y)
     if is_known(x) and is_known(y):
         return np.fmod(x, y) if fmod else np.remainder(x, y)
     x, y = computed(x, y)
