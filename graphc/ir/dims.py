@@ -15,6 +15,11 @@ Arithmetic on sizes gives sizes in one normal form, so that two ways to the same
     (T - 3) / 2 + 1  =  (T - 1) / 2          ((T - 1) / 2 - 3) / 2 + 1  =  (T - 3) / 4
     2 * (T + 1)      =  T * 2 + 2            T + U - T  =  U
 
+A dim may be known to be a multiple of a number while IR is made of it. What is divided by a part of
+that number then is a part, not a quotient, and the calls of other sizes are refused:
+
+    H, a multiple of 4:   H / 2 * 2  =  H          (H - 1) / 2 + 1  =  H / 2
+
 Sizes of the same form are equal in every call, whatever they are called. Products of sums are not
 multiplied out, and sums of several quotients stay sums of some with nothing whole in them: where
 such sizes are equal in another way, that cannot be shown, and what requires it refuses them.
@@ -52,8 +57,10 @@ class Symbol:
     Without terms the call decides it; else it is (Σ terms + constant) / divisor, rounded down. A
     call in which the sum is negative is an error.
 
-    exact  the division leaves no remainder, as steps do that are cut into segments: a call where it
-           does is an error. There is one term then
+    exact     the division leaves no remainder, as steps do that are cut into segments: a call where
+              it does is an error. There is one term then
+    multiple  calls have multiples of it alone, of a dim without terms. It is no part of the IR's
+              text, in which the dims that follow from it are exact
     """
 
     name: str
@@ -62,6 +69,7 @@ class Symbol:
     constant: int = 0
     divisor: int = 1
     exact: bool = False
+    multiple: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -296,6 +304,10 @@ def size_floor(dim: Dim, divisor: int) -> Dim:
     """A size divided by a number above 0, rounded down."""
     if not isinstance(dim, Symbol):
         return dim // divisor
+    if dim.is_product:
+        number, atoms = _factorised([dim])
+        if _is_whole(number / divisor, atoms):
+            return _product(number / divisor, atoms)
     constant, terms, inner = _linear(dim)
     return _quotient(constant, terms, inner * divisor)
 
@@ -303,6 +315,22 @@ def size_floor(dim: Dim, divisor: int) -> Dim:
 def size_ceiling(dim: Dim, divisor: int) -> Dim:
     """A size divided by a number above 0, rounded up."""
     return size_floor(size_sum([dim, divisor - 1]), divisor)
+
+
+def _is_whole(number: Fraction, factors: Sequence[Symbol]) -> bool:
+    """Whether a number times dims is whole, by what they are multiples of."""
+    return (number * math.prod(map(_multiple, factors))).denominator == 1
+
+
+def _multiple(dim: Symbol) -> int:
+    """A number that every size of the dim is a multiple of."""
+    if not dim.is_made:
+        return dim.multiple
+    if not dim.is_product:
+        return 1
+    number, atoms = _factorised([dim])
+    found = number * math.prod(map(_multiple, atoms))
+    return found.numerator if found.denominator == 1 else 1
 
 
 def _linear(dim: Dim) -> tuple[int, _Terms, int]:
@@ -389,11 +417,20 @@ def _quotient(constant: int, terms: _Terms, divisor: int) -> Dim:
     terms = {factors: times // common for factors, times in terms.items()}
     if not terms:
         return constant // divisor
+    if divisor > 1 and all(_is_whole(Fraction(n, divisor), f) for f, n in terms.items()):
+        parts = [(1 if n > 0 else -1, _part(abs(n), divisor, f)) for f, n in terms.items()]
+        return _combination([(constant // divisor, 1), *parts])
     made = tuple(Term(n, f) for f, n in sorted(terms.items(), key=_order))
     if divisor == 1 and not constant and len(made) == 1 and made[0].times > 0:
-        return _product(Fraction(made[0].times), made[0].factors)
+        return size_product([made[0].times, *made[0].factors])
     most = constant + sum(max(t.times, 0) * bound_elements(t.factors) for t in made)
     return Symbol(_name(made, constant, divisor), max(most // divisor, 0), made, constant, divisor)
+
+
+def _part(times: int, divisor: int, factors: Sequence[Symbol]) -> Dim:
+    """Dims times a number divided by another, which is whole."""
+    number, atoms = _factorised(factors)
+    return _product(number * Fraction(times, divisor), atoms)
 
 
 def _order(term: tuple[tuple[Symbol, ...], int]) -> tuple[bool, tuple[str, ...]]:

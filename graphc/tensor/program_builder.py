@@ -136,8 +136,9 @@ class ProgramBuilder:
         return Program(module, {name: v for name, v in self._values.items() if name in read})
 
 
-def dim(name: str, bound: int = DEFAULT_BATCH) -> Symbol:
-    """A size that each call decides, up to `bound` without compiling again.
+def dim(name: str, bound: int = DEFAULT_BATCH, multiple: int = 1) -> Symbol:
+    """A size that each call decides, up to `bound` without compiling again; of `multiple` multiples
+    alone.
 
     ValueError for a name or a bound that it cannot have.
     """
@@ -147,7 +148,10 @@ def dim(name: str, bound: int = DEFAULT_BATCH) -> Symbol:
             f"from 1 to {MOST_SAMPLES}, got {name!r}: {bound!r}"
         )
         raise ValueError(message)
-    return Symbol(name, bound)
+    if multiple < 1 or bound % multiple:
+        message = f"requires a bound that is a multiple of {multiple}, got {name!r}: {bound!r}"
+        raise ValueError(message)
+    return Symbol(name, bound, multiple=multiple)
 
 
 def _dims(function: Function, location: Location) -> list[Symbol]:

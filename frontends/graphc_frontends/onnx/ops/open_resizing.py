@@ -16,7 +16,6 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.values import (
     Dim,
-    along,
     dtype_of,
     numbered,
     of,
@@ -158,7 +157,7 @@ def _weights(at: Any, axis: OpenAxis, manner: Manner) -> list[tuple[Any, Any]]:
     return parts
 
 
-def share(distance: Array, manner: Manner) -> Array:
+def share(distance: Any, manner: Manner) -> Any:
     """The weight of an element so far away."""
     d = of(distance).abs(distance)
     if manner.mode == "linear":
