@@ -234,7 +234,7 @@ def size_quotient(whole: Iterable[Dim], part: Iterable[Dim]) -> Dim | None:
             return None
         symbols.remove(symbol)
     rest = count / divisor
-    return _product(rest, symbols) if rest.denominator == 1 else None
+    return _product(rest, symbols) if _is_whole(rest, symbols) else None
 
 
 def _factorised(dims: Iterable[Dim]) -> tuple[Fraction, list[Symbol]]:
