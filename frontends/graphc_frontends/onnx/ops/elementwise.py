@@ -13,10 +13,12 @@ import numpy as np
 import graphc as gc
 from graphc.support.element_types import lacking_name
 from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS
+from graphc.tensor.program_builder import Symbol
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
+    Dim,
     Weight,
     computed,
     dtype_of,
@@ -45,7 +47,6 @@ _SAME = {
     "Mul": "multiply",
     "And": "logical_and",
     "Or": "logical_or",
-    "Equal": "equal",
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
     "Less": "less",
@@ -58,7 +59,7 @@ OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "
 """Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
 
 
-OF_SIZES = ("Add", "Equal", "Mul", "Sub")
+OF_SIZES = ("Add", "Mul", "Sub")
 """What is known of sizes that calls decide; the others are numbers that a call computes."""
 
 
@@ -72,6 +73,26 @@ def _register(name: str, function: str) -> None:
 
 for _name, _function in _SAME.items():
     _register(_name, _function)
+
+
+@operator("Equal", 7)
+def equal(x: Any, y: Any) -> object:
+    """Of sizes that calls decide known where it is the same in all calls."""
+    if is_known(x) and is_known(y) and has_sizes(x, y):
+        found = np.frompyfunc(_are_equal, 2, 1)(x, y)
+        if not np.equal(found, None).any():
+            return np.asarray(found).astype(bool)
+    x, y = with_numbers(x, y) if has_sizes(x, y) else (x, y)
+    return of(x, y).equal(x, y)
+
+
+def _are_equal(a: Dim, b: Dim) -> bool | None:
+    """Whether sizes are equal in every call; None where calls decide it."""
+    less = a - b
+    if not isinstance(less, Symbol):
+        return less == 0
+    is_less_than_none = any(isinstance(n, int) and n < 0 for n in (a, b))
+    return False if is_less_than_none else None
 
 
 @operator("Div", 7)
