@@ -43,6 +43,10 @@ class Walk:
 
     def places(self, extents: Sequence[int]) -> tuple[int, ...]:
         """How many windows there are along each axis."""
+        return tuple(n for n in self.open_places(extents) if isinstance(n, int))
+
+    def open_places(self, extents: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The same where calls decide extents."""
         walked = zip(extents, self.before, self.after, self.spans, self.strides, strict=True)
         return tuple((e + a + b - s) // t + 1 for e, a, b, s, t in walked)
 
@@ -91,13 +95,23 @@ def with_whole_windows(walk: Walk, extents: Sequence[Dim]) -> Walk:
     after: list[int] = []
     for i, extent in enumerate(extents):
         if not isinstance(extent, int):
-            raise mistake("not-supported", f"ceil_mode over an axis of the size {extent}")
+            after.append(walk.after[i] + _whole_window(walk, i, extent))
+            continue
         length = extent + walk.before[i] + walk.after[i]
         rest = (length - walk.spans[i]) % walk.strides[i]
         more = walk.strides[i] - rest if rest else 0
         last = length + more - walk.spans[i]
         after.append(walk.after[i] + (more if last < extent + walk.before[i] else 0))
     return replace(walk, after=tuple(after))
+
+
+def _whole_window(walk: Walk, axis: int, extent: Dim) -> int:
+    """The same for an axis that calls decide: with one element less than a stride more there are as
+    many windows as when the last one is whole, and that begins inside where windows are so long."""
+    if walk.strides[axis] + walk.after[axis] > walk.spans[axis]:
+        message = f"ceil_mode over an axis of the size {extent} with windows that short"
+        raise mistake("not-supported", message)
+    return walk.strides[axis] - 1
 
 
 # --- images --------------------------------------------------------------------------------------
