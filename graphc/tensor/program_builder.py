@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES
 from graphc.ir.core import Function, Module, ResultInfo, Value
@@ -90,6 +91,12 @@ class ProgramBuilder:
         roles = zip(self._trace.function.arguments, self._trace.function.roles, strict=True)
         return [a.name or "" for a, role in roles if role == "input" and a in seen]
 
+    def _free_names(self, count: int) -> list[str]:
+        """Names for arrays that the program was made with, which no argument has."""
+        taken = {a.name for a in self._trace.function.arguments}
+        names = (f"{CAPTURED}{i}" for i in range(len(taken) + count))
+        return [*islice((name for name in names if name not in taken), count)]
+
     def close(self) -> None:
         """Nothing is added any more."""
         self._trace.is_open = False
@@ -116,7 +123,7 @@ class ProgramBuilder:
         function.results = [ResultInfo(name) for name in results]
         arguments = function.arguments[len(function.arguments) - len(trace.held) :]
         pairs = [*zip(trace.sources, trace.held, strict=True)]
-        names = name_held(pairs) if name_held else [f"{CAPTURED}{i}" for i in range(len(pairs))]
+        names = name_held(pairs) if name_held else self._free_names(len(pairs))
         for argument, name, array in zip(arguments, names, trace.held, strict=True):
             if isinstance(array, Traced):
                 message = "a program cannot be made of values of a function that is being traced"

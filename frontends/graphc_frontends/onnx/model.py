@@ -220,16 +220,17 @@ class _Inputs:
         if size is not None:
             return size
         taken = {str(d) for d in self._dims.values()}
-        bound = self._given.bounds.get(name, self._told.get(name))
+        told, told_multiple = self._told.get(name, (None, 1))
+        bound = self._given.bounds.get(name, told)
         if bound is None and axis > 0:
             self._unbounded.append(name)
-        multiple = self._given.multiples.get(name, 1)
+        multiple = self._given.multiples.get(name, told_multiple)
         if bound is None:
-            bound = -(-DEFAULT_BATCH // max(multiple, 1)) * max(multiple, 1)
+            bound = -(-DEFAULT_BATCH // max(multiple, 1)) * multiple
         try:
             return dim(_dim_name(name, taken), bound, multiple)
         except ValueError as problem:
-            raise fail("bad-value", f"bounds {problem}") from None
+            raise fail("bad-value", f"the dim `{name}` {problem}") from None
 
     def _same(self, name: str, other: str, axis: int) -> Dim:
         """The dim of another name that this one is equal to."""
@@ -255,11 +256,12 @@ def _dims_of(port: ValueInfoProto) -> Any:
     return port.type.tensor_type.shape.dim
 
 
-def _told_bounds(model: ModelProto) -> dict[str, int]:
-    """The bounds that graphc wrote into a file of its own."""
+def _told_bounds(model: ModelProto) -> dict[str, tuple[int, int]]:
+    """The bounds that graphc wrote into a file of its own, and what sizes are multiples of."""
     told = "".join(p.value for p in model.metadata_props if p.key == BOUNDS)
-    found = (re.fullmatch(r"([^=]+)=([1-9][0-9]{0,8})", part) for part in told.split(","))
-    return {match[1]: int(match[2]) for match in found if match is not None}
+    number = r"([1-9][0-9]{0,8})"
+    found = (re.fullmatch(rf"([^=]+)={number}(?:/{number})?", part) for part in told.split(","))
+    return {m[1]: (int(m[2]), int(m[3] or 1)) for m in found if m is not None}
 
 
 def _dim_name(name: str, taken: set[str]) -> str:
