@@ -74,7 +74,7 @@ def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> object:
     flat = of(x).reshape(x, (product_of(lead) * product_of(walked), *rest))
     places: Any = flat_places(indices, walked)
     if batch_dims:
-        offsets = numbered(product_of(lead)) * product_of(walked)
+        offsets = gc.multiply(numbered(product_of(lead)), product_of(walked))
         places = places + of(offsets).reshape(
             offsets, (*lead, *[1] * (rank_of(places) - batch_dims))
         )
@@ -87,7 +87,8 @@ def flat_places(indices: Any, sizes: Sequence[Dim]) -> Any:
     xp, made = gc if is_open else of(indices), np.int64(0)
     for i, size in enumerate(sizes):
         one = indices[..., i]
-        made = made * size + xp.where(one < 0, one + size, one)
+        one = xp.where(one < 0, xp.add(one, size), one)
+        made = xp.add(xp.multiply(made, size), one) if i else one
     return made
 
 
