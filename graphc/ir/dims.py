@@ -15,10 +15,10 @@ Arithmetic on sizes gives sizes in one normal form, so that two ways to the same
     (T - 3) / 2 + 1  =  (T - 1) / 2          ((T - 1) / 2 - 3) / 2 + 1  =  (T - 3) / 4
     2 * (T + 1)      =  T * 2 + 2            T + U - T  =  U
 
-A dim may be known to be a multiple of a number while IR is made of it. What is divided by a part of
-that number then is a part, not a quotient, and the calls of other sizes are refused:
+A dim may be known to be a multiple of a number, its step. What is divided by a part of that number
+then is a part, not a quotient, and calls of other sizes are refused:
 
-    H, a multiple of 4:   H / 2 * 2  =  H          (H - 1) / 2 + 1  =  H / 2
+    dim H <= 64 step 4      (H) / 2 * 2  =  H          (H - 1) / 2 + 1  =  H / 2
 
 Sizes of the same form are equal in every call, whatever they are called. Products of sums are not
 multiplied out, and sums of several quotients stay sums of some with nothing whole in them: where
@@ -57,10 +57,9 @@ class Symbol:
     Without terms the call decides it; else it is (Σ terms + constant) / divisor, rounded down. A
     call in which the sum is negative is an error.
 
-    exact     the division leaves no remainder, as steps do that are cut into segments: a call where
-              it does is an error. There is one term then
-    multiple  calls have multiples of it alone, of a dim without terms. It is no part of the IR's
-              text, in which the dims that follow from it are exact
+    exact  the division leaves no remainder, as steps do that are cut into segments: a call where it
+           does is an error. There is one term then
+    step   of a dim without terms: its sizes are multiples of it
     """
 
     name: str
@@ -69,7 +68,7 @@ class Symbol:
     constant: int = 0
     divisor: int = 1
     exact: bool = False
-    multiple: int = 1
+    step: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -234,7 +233,8 @@ def size_quotient(whole: Iterable[Dim], part: Iterable[Dim]) -> Dim | None:
             return None
         symbols.remove(symbol)
     rest = count / divisor
-    return _product(rest, symbols) if _is_whole(rest, symbols) else None
+    is_whole = rest.denominator == 1 or (rest > 0 and _is_whole(rest, symbols))
+    return _product(rest, symbols) if is_whole else None
 
 
 def _factorised(dims: Iterable[Dim]) -> tuple[Fraction, list[Symbol]]:
@@ -272,7 +272,9 @@ def _product(number: Fraction, atoms: Sequence[Symbol]) -> Dim:
     if number == 1 and len(atoms) == 1:
         return atoms[0]
     times, divisor = number.as_integer_ratio()
-    if number < 0 and divisor == 1:
+    if number < 0 and divisor != 1:
+        return _combination([(times, _product(Fraction(1, divisor), atoms))])
+    if number < 0:
         return (
             _combination([(times, atoms[0])])
             if len(atoms) == 1
@@ -306,7 +308,7 @@ def size_floor(dim: Dim, divisor: int) -> Dim:
         return dim // divisor
     if dim.is_product:
         number, atoms = _factorised([dim])
-        if _is_whole(number / divisor, atoms):
+        if number > 0 and _is_whole(number / divisor, atoms):
             return _product(number / divisor, atoms)
     constant, terms, inner = _linear(dim)
     return _quotient(constant, terms, inner * divisor)
@@ -318,19 +320,11 @@ def size_ceiling(dim: Dim, divisor: int) -> Dim:
 
 
 def _is_whole(number: Fraction, factors: Sequence[Symbol]) -> bool:
-    """Whether a number times dims is whole, by what they are multiples of."""
-    return (number * math.prod(map(_multiple, factors))).denominator == 1
-
-
-def _multiple(dim: Symbol) -> int:
-    """A number that every size of the dim is a multiple of."""
-    if not dim.is_made:
-        return dim.multiple
-    if not dim.is_product:
-        return 1
-    number, atoms = _factorised([dim])
-    found = number * math.prod(map(_multiple, atoms))
-    return found.numerator if found.denominator == 1 else 1
+    """Whether a number times dims of a call is whole, by what they are multiples of."""
+    (more, atoms) = _factorised(factors)
+    if any(atom.is_made for atom in atoms):
+        return False
+    return (number * more * math.prod(atom.step for atom in atoms)).denominator == 1
 
 
 def _linear(dim: Dim) -> tuple[int, _Terms, int]:
@@ -368,6 +362,22 @@ def _combination(parts: Iterable[tuple[int, Dim]]) -> Dim:
             else:
                 terms[factors] += times * count
     return _total(constant, terms)
+
+
+def _gathered(terms: _Terms) -> _Terms:
+    """The same sum, in which parts of one product are one term: H / 2 + H / 2 is H."""
+    if not any(f.exact for factors in terms for f in factors):
+        return terms
+    sums: dict[tuple[Symbol, ...], Fraction] = {}
+    for factors, times in terms.items():
+        number, atoms = _factorised(factors)
+        sums[tuple(atoms)] = sums.get(tuple(atoms), Fraction(0)) + number * times
+    made: dict[tuple[Symbol, ...], int] = {}
+    for atoms, number in sums.items():
+        unit = _product(Fraction(1, number.denominator), atoms)
+        parts = (unit,) if number.denominator != 1 and isinstance(unit, Symbol) else atoms
+        made[parts] = number.numerator
+    return made
 
 
 def _without_whole(constant: int, terms: _Terms, divisor: int) -> tuple[int, _Terms, Dim, int]:
@@ -411,7 +421,7 @@ def _times(number: int, dim: Dim) -> Dim:
 
 def _quotient(constant: int, terms: _Terms, divisor: int) -> Dim:
     """(constant + Σ terms) / divisor, rounded down, in its normal form."""
-    terms = {factors: times for factors, times in terms.items() if times}
+    terms = {factors: times for factors, times in _gathered(terms).items() if times}
     common = math.gcd(divisor, *terms.values())
     constant, divisor = constant // common, divisor // common
     terms = {factors: times // common for factors, times in terms.items()}

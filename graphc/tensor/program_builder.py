@@ -143,11 +143,10 @@ class ProgramBuilder:
         return Program(module, {name: v for name, v in self._values.items() if name in read})
 
 
-def dim(name: str, bound: int = DEFAULT_BATCH, multiple: int = 1) -> Symbol:
-    """A size that each call decides, up to `bound` without compiling again; of `multiple` multiples
-    alone.
+def dim(name: str, bound: int = DEFAULT_BATCH, step: int = 1) -> Symbol:
+    """A size that each call decides, a multiple of `step`, up to `bound` without compiling again.
 
-    ValueError for a name or a bound that it cannot have.
+    ValueError for a name, a bound or a step that it cannot have.
     """
     if not DIM_NAME.fullmatch(name) or not 1 <= bound <= MOST_SAMPLES:
         message = (
@@ -155,10 +154,9 @@ def dim(name: str, bound: int = DEFAULT_BATCH, multiple: int = 1) -> Symbol:
             f"from 1 to {MOST_SAMPLES}, got {name!r}: {bound!r}"
         )
         raise ValueError(message)
-    if multiple < 1 or bound % multiple:
-        message = f"requires a bound that is a multiple of {multiple}, got {name!r}: {bound!r}"
-        raise ValueError(message)
-    return Symbol(name, bound, multiple=multiple)
+    if step < 1 or bound % step:
+        raise ValueError(f"requires a bound that is a multiple of {step}, got {bound!r}")
+    return Symbol(name, bound, step=step)
 
 
 def _dims(function: Function, location: Location) -> list[Symbol]:

@@ -226,7 +226,7 @@ class _Inputs:
             self._unbounded.append(name)
         multiple = self._given.multiples.get(name, told_multiple)
         if bound is None:
-            bound = -(-DEFAULT_BATCH // max(multiple, 1)) * multiple
+            bound = -(-DEFAULT_BATCH // max(multiple, 1)) * max(multiple, 1)
         try:
             return dim(_dim_name(name, taken), bound, multiple)
         except ValueError as problem:

@@ -7,7 +7,6 @@ it goes by, and its results are 0 behind the end of a sequence, as a call gives 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
@@ -96,17 +95,13 @@ def make_model(
     )
     open_sizes = dict.fromkeys(d for port in inputs for d in port.dims if isinstance(d, Symbol))
     if open_sizes:
-        every = dims_of(function)
-        bounds = ",".join(f"{size_text(d)}={d.bound}{_multiple(d, every)}" for d in open_sizes)
+        bounds = ",".join(f"{size_text(d)}={d.bound}{_step(d)}" for d in open_sizes)
         onnx.helper.set_model_props(model, {BOUNDS: bounds})
     return model
 
 
-def _multiple(dim: Symbol, dims: Iterable[Symbol]) -> str:
-    """`/4`: the dim is a multiple of 4, which others are parts of."""
-    formulas = (d.formula for d in dims if d.factors == (dim,))
-    found = math.lcm(*(f.multiple for f in formulas if f is not None))
-    return f"/{found}" if found > 1 else ""
+def _step(dim: Symbol) -> str:
+    return f"/{dim.step}" if dim.step != 1 else ""
 
 
 # --- inputs, and the sizes that they decide ------------------------------------------------------
