@@ -159,7 +159,13 @@ class _Parser(LiteralReader):
         times = self._positive("a factor") if factors and self._accept("*") else 1
         divisor = self._positive("a divisor") if factors and self._accept("/") else 1
         is_other = divisor == 1 and any(dim.is_made for dim in factors)
-        if not factors or is_other or self._is("+") or self._is("-") or self._token.text.startswith("-"):
+        if (
+            not factors
+            or is_other
+            or self._is("+")
+            or self._is("-")
+            or self._token.text.startswith("-")
+        ):
             self._at = at
             return None
         return product_of(name, factors, divisor, times)
