@@ -79,20 +79,21 @@ for _name, _function in _SAME.items():
 def equal(x: Any, y: Any) -> object:
     """Of sizes that calls decide known where it is the same in all calls."""
     if is_known(x) and is_known(y) and has_sizes(x, y):
-        found = np.frompyfunc(_are_equal, 2, 1)(x, y)
-        if not np.equal(found, None).any():
-            return np.asarray(found).astype(bool)
+        found = np.asarray(np.frompyfunc(_are_equal, 2, 1)(x, y))
+        if None not in found.reshape(-1).tolist():
+            return found.astype(bool)
     x, y = with_numbers(x, y) if has_sizes(x, y) else (x, y)
     return of(x, y).equal(x, y)
 
 
 def _are_equal(a: Dim, b: Dim) -> bool | None:
     """Whether sizes are equal in every call; None where calls decide it."""
+    if not (isinstance(a, Symbol) or isinstance(b, Symbol)):  # they may be texts
+        return bool(a == b)
     less = a - b
     if not isinstance(less, Symbol):
         return less == 0
-    is_less_than_none = any(isinstance(n, int) and n < 0 for n in (a, b))
-    return False if is_less_than_none else None
+    return False if any(isinstance(n, int) and n < 0 for n in (a, b)) else None
 
 
 @operator("Div", 7)

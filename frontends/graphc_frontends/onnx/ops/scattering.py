@@ -95,7 +95,8 @@ def _whole(x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
     both = zip(shape_of(x), shape_of(indices), strict=True)
     pairs = [(0, 0) if i == axis else (0, a - b) for i, (a, b) in enumerate(both)]
     if is_known(indices):
-        return np.pad(indices, pairs, constant_values=OUTSIDE), gc.pad(updates, pairs)
+        ends = [(0, n) for n in fixed([after for _, after in pairs], "a scatter")]
+        return np.pad(indices, ends, constant_values=OUTSIDE), gc.pad(updates, pairs)
     return gc.pad(indices, pairs, OUTSIDE), gc.pad(updates, pairs)
 
 
