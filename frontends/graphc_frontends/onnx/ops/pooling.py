@@ -78,7 +78,8 @@ def _places(x: Any, walk: Walk, seen: Any, storage_order: int) -> object:
     shape = extents if not storage_order else extents[::-1]
     inside = np.arange(size, dtype=np.int64).reshape(shape)
     inside = inside if not storage_order else inside.transpose()
-    pairs = [*zip(walk.before, walk.after, strict=True)]
+    ends = (fixed(n, "places of maxima") for n in (walk.before, walk.after))
+    pairs = [*zip(*ends, strict=True)]
     wide = np.pad(inside, pairs, constant_values=-1)[None, ..., None]
     numbers = gc.cast(windows(gc.cast(wide, "f64"), walk), "i64")
     axes = _over_windows(walk)
@@ -110,7 +111,7 @@ def average_pool(
             count *= n
         return channels_first(total / count)
     counts = _counts(shape_of(x)[2:], walk, whole, bool(count_include_pad))
-    return channels_first(total / of(counts).astype(counts, dtype_of(x)))
+    return channels_first(total / counts.astype(dtype_of(x)))
 
 
 def _counts(extents: Sequence[Dim], walk: Walk, whole: Walk, include: bool) -> Any:

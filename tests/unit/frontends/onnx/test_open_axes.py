@@ -207,6 +207,43 @@ def test_a_scale_that_is_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
         program_of(made, "x.onnx", GivenDims({"h": 8}))
 
 
+# --- windows --------------------------------------------------------------------------------------
+
+
+def windows() -> list[Any]:
+    """Padding that follows from the sizes."""
+    apart = {"strides": [2, 3], "kernel_shape": [3, 3]}
+    return [
+        node("Conv", ["x", "w"], [f"conv {how}"], auto_pad=how, **apart)
+        for how in ("SAME_UPPER", "SAME_LOWER")
+    ] + [
+        node("Conv", ["x", "v"], ["depthwise"], auto_pad="SAME_UPPER", group=2, **apart),
+        node("MaxPool", ["x"], ["most"], auto_pad="SAME_UPPER", **apart),
+        node("AveragePool", ["x"], ["mean"], auto_pad="SAME_LOWER", **apart),
+    ]
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_padding_for_as_many_windows_as_strides(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = {"w": (3, 2, 3, 3), "v": (2, 1, 3, 3)}
+    made = {n: rng.normal(size=s).astype(np.float32) for n, s in weights.items()}
+    monkeypatch.setattr(f"{__name__}.FIXED", made)
+    shapes: dict[str, list[Any]] = {"x": ["n", 2, "h", "w"]}
+    program = program_of(
+        model(windows(), shapes, {}), "x.onnx", GivenDims({"n": 2, "h": 9, "w": 8})
+    )
+    call = gc.compile(program, backend=backend)
+    for n, h, w in ((1, 1, 1), (2, 9, 8), (1, 4, 6), (2, 5, 7)):
+        x = rng.normal(size=(n, 2, h, w)).astype(np.float32)
+        fixed = model(windows(), {"x": [n, 2, h, w]}, {})
+        wanted = gc.compile(program_of(fixed, "x.onnx"), backend="reference")(x=x)
+        for name, got in call(x=x).items():
+            np.testing.assert_allclose(got, wanted[name], 1e-4, 1e-5, err_msg=f"{name} {h} {w}")
+
+
 # --- whether a size is a number ------------------------------------------------------------------
 
 
