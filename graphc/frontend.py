@@ -6,7 +6,7 @@ Languages that edit networks are those of the group `graphc.editors`, by suffix 
 have `edit(text, file=…, workshop=…, macros=…, defines=…)`.
 
 Readers of files that hold programs are those of the group `graphc.programs`, by suffix; their
-modules have `load_program(path, bounds=…, sizes=…, values=…)`.
+modules have `load_program(path, bounds=…, multiples=…, sizes=…, values=…)`.
 
 Readers of binary model files are entries of the group `graphc.model_formats`; which of them reads a
 file, the file's first bytes say, whatever it is called.
@@ -68,8 +68,12 @@ class ModelFormat(Protocol):
 class ProgramFormat(Protocol):
     """What a module that reads files of programs offers.
 
-    bounds  the largest sizes without compiling again, sizes those of every call, both by the file's
-            own names; values  inputs that every call has
+    By the names that open sizes and inputs have in the file:
+
+    bounds     the largest sizes without compiling again
+    multiples  numbers that every size is a multiple of
+    sizes      those of every call, or the name of the dim that is equal in every call
+    values     inputs that every call has
     """
 
     def load_program(
@@ -77,7 +81,8 @@ class ProgramFormat(Protocol):
         path: Path,
         *,
         bounds: Mapping[str, int],
-        sizes: Mapping[str, int],
+        multiples: Mapping[str, int],
+        sizes: Mapping[str, int | str],
         values: Mapping[str, object],
     ) -> Program: ...
 

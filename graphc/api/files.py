@@ -70,7 +70,8 @@ def load_program(
     path: str | Path,
     *,
     bounds: Mapping[str, int] | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int | str] | None = None,
+    multiples: Mapping[str, int] | None = None,
     values: Mapping[str, object] | None = None,
 ) -> Program:
     """The program in a file: what `Program.save` wrote, or an ONNX model (.onnx, docs/onnx.md).
@@ -78,9 +79,11 @@ def load_program(
     Of an ONNX model the sizes that the file leaves open are decided by each call, unless they are
     given here, by the names that they have in the file:
 
-    bounds  the largest sizes that need no new compilation
-    sizes   sizes that are the same in every call
-    values  inputs that are the same in every call, arrays by name
+    bounds     the largest sizes that need no new compilation
+    sizes      sizes that are the same in every call; a name where one is always that of another dim
+    multiples  numbers of which a size is a multiple in every call, as images' are that a network
+               halves and doubles
+    values     inputs that are the same in every call, arrays by name
 
     Raises GraphcError for any other file, and for what cannot be read of this one.
     """
@@ -88,9 +91,14 @@ def load_program(
     reader = program_format_for(path)
     if reader is not None:
         return reader.load_program(
-            path, bounds=bounds or {}, sizes=sizes or {}, values=values or {}
+            path,
+            bounds=bounds or {},
+            multiples=multiples or {},
+            sizes=sizes or {},
+            values=values or {},
         )
-    for name, given in (("bounds", bounds), ("sizes", sizes), ("values", values)):
+    options = {"bounds": bounds, "sizes": sizes, "multiples": multiples, "values": values}
+    for name, given in options.items():
         if given:
             raise fail("bad-option", f"{path} says its own sizes and values: it takes no {name}=")
     return read_program(path)

@@ -81,18 +81,36 @@ class DefineType(click.ParamType):
         return match[1], number_or_text(match[2])
 
 
+@dataclass(frozen=True, slots=True)
+class GivenDim:
+    """What is said of a dim: the largest size and what all are multiples of, or the size that it
+    has in every call, which may be that of another dim."""
+
+    bound: int | None = None
+    multiple: int = 1
+    size: int | str | None = None
+
+
 class DimType(click.ParamType):
-    """`NAME=SIZE` of `--dim`, or `NAME=SIZE!`; a name of a file may hold any character but `=`."""
+    """`NAME=SIZE` of `--dim`, `NAME=SIZE!`, `NAME=SIZE/MULTIPLE` or `NAME=OTHER`; a name of a file
+    may hold any character but `=`."""
 
     name = "name=size"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, bool]]:
-        match = re.fullmatch(r"([^=]+)=([0-9]{1,9})(!?)", str(value))
+    ) -> tuple[str, GivenDim]:
+        text = r"([^=]+)=(?:([0-9]{1,9})(!|/([1-9][0-9]{0,8}))?|([^0-9=!/][^=]*))"
+        match = re.fullmatch(text, str(value))
         if match is None:
-            self.fail(f"NAME=SIZE or NAME=SIZE! is required, got {value!r}", param, ctx)
-        return match[1], (int(match[2]), bool(match[3]))
+            forms = "NAME=SIZE, NAME=SIZE!, NAME=SIZE/MULTIPLE or NAME=OTHER"
+            self.fail(f"{forms} is required, got {value!r}", param, ctx)
+        name, number, end, multiple, other = match.groups()
+        if other is not None:
+            return name, GivenDim(size=other)
+        if end == "!":
+            return name, GivenDim(size=int(number))
+        return name, GivenDim(int(number), int(multiple or 1))
 
 
 class FixedType(click.ParamType):
@@ -238,22 +256,26 @@ class Definitions:
     """What is read with a network or a program.
 
     defines, macros  values of a network's variables, files of macros
-    bounds, sizes    of a program file's open sizes, by their names there
+    dims             a program file's open sizes, by their names there
     fixed            inputs of a program file that every call has
     """
 
     defines: Sequence[tuple[str, object]]
     macros: Sequence[Path]
-    dims: Sequence[tuple[str, tuple[int, bool]]] = ()
+    dims: Sequence[tuple[str, GivenDim]] = ()
     fixed: Sequence[tuple[str, object]] = ()
 
     @property
     def bounds(self) -> dict[str, int]:
-        return {name: size for name, (size, is_exact) in self.dims if not is_exact}
+        return {name: given.bound for name, given in self.dims if given.bound is not None}
 
     @property
-    def sizes(self) -> dict[str, int]:
-        return {name: size for name, (size, is_exact) in self.dims if is_exact}
+    def multiples(self) -> dict[str, int]:
+        return {name: given.multiple for name, given in self.dims if given.multiple != 1}
+
+    @property
+    def sizes(self) -> dict[str, int | str]:
+        return {name: given.size for name, given in self.dims if given.size is not None}
 
 
 class DefinitionOption(RecordOption):
@@ -292,7 +314,8 @@ program_options = stack(
         callback=each_name_once,
         metavar="NAME=SIZE[!]",
         help="The largest size that a dim of an ONNX file has, as in `--dim batch=64`; with `!` "
-        "its size in every call.",
+        "its size in every call. `height=512/32`: every size is a multiple of 32. `mask=batch`: it "
+        "is always that of the dim `batch`.",
     ),
     click.option(
         "--fix",

@@ -76,8 +76,13 @@ def open_program(
     refused = [name for name in fixed if name not in taken]
     refuse_given(refused, f"cannot be given with {kind}: {path} says it")
     if reader is not None:
-        bounds, sizes, values = definitions.bounds, definitions.sizes, dict(definitions.fixed)
-        program = reader.load_program(path, bounds=bounds, sizes=sizes, values=values)
+        program = reader.load_program(
+            path,
+            bounds=definitions.bounds,
+            multiples=definitions.multiples,
+            sizes=definitions.sizes,
+            values=dict(definitions.fixed),
+        )
     elif found is not None:
         program = _of_python(Path(found["file"]), found["name"])
     else:

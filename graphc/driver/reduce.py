@@ -372,9 +372,9 @@ def _dims(search: _Search) -> bool:
         bound = dim.bound
         for smaller in (1, 2, 3, bound // 4, bound // 2) if not dim.is_made else ():
             head = f"dim {dim.name} <= "
-            edit = f"{head}{smaller}\n"
+            edit = f"{head}{smaller}"
             if 0 < smaller < bound and search.attempt(
-                lambda m, head=head, edit=edit: _edited(m, rf"{head}\d+\n", edit)
+                lambda m, head=head, edit=edit: _edited(m, rf"{head}\d+", edit)
             ):
                 found = True
                 break

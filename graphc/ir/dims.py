@@ -15,6 +15,11 @@ Arithmetic on sizes gives sizes in one normal form, so that two ways to the same
     (T - 3) / 2 + 1  =  (T - 1) / 2          ((T - 1) / 2 - 3) / 2 + 1  =  (T - 3) / 4
     2 * (T + 1)      =  T * 2 + 2            T + U - T  =  U
 
+A dim may be known to be a multiple of a number, its step. What is divided by a part of that number
+then is a part, not a quotient, and calls of other sizes are refused:
+
+    dim H <= 64 step 4      (H) / 2 * 2  =  H          (H - 1) / 2 + 1  =  H / 2
+
 Sizes of the same form are equal in every call, whatever they are called. Products of sums are not
 multiplied out, and sums of several quotients stay sums of some with nothing whole in them: where
 such sizes are equal in another way, that cannot be shown, and what requires it refuses them.
@@ -54,6 +59,7 @@ class Symbol:
 
     exact  the division leaves no remainder, as steps do that are cut into segments: a call where it
            does is an error. There is one term then
+    step   of a dim without terms: its sizes are multiples of it
     """
 
     name: str
@@ -62,6 +68,7 @@ class Symbol:
     constant: int = 0
     divisor: int = 1
     exact: bool = False
+    step: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -132,6 +139,9 @@ class Symbol:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: object) -> Dim:
+        if isinstance(other, Symbol):
+            whole = size_quotient([self], [other])
+            return NotImplemented if whole is None else whole
         return size_floor(self, other) if _is_number(other) and other > 0 else NotImplemented
 
     def __mod__(self, other: object) -> Dim:
@@ -223,7 +233,8 @@ def size_quotient(whole: Iterable[Dim], part: Iterable[Dim]) -> Dim | None:
             return None
         symbols.remove(symbol)
     rest = count / divisor
-    return _product(rest, symbols) if rest.denominator == 1 else None
+    is_whole = rest.denominator == 1 or (rest > 0 and _is_whole(rest, symbols))
+    return _product(rest, symbols) if is_whole else None
 
 
 def _factorised(dims: Iterable[Dim]) -> tuple[Fraction, list[Symbol]]:
@@ -261,7 +272,9 @@ def _product(number: Fraction, atoms: Sequence[Symbol]) -> Dim:
     if number == 1 and len(atoms) == 1:
         return atoms[0]
     times, divisor = number.as_integer_ratio()
-    if number < 0 and divisor == 1:
+    if number < 0 and divisor != 1:
+        return _combination([(times, _product(Fraction(1, divisor), atoms))])
+    if number < 0:
         return (
             _combination([(times, atoms[0])])
             if len(atoms) == 1
@@ -293,6 +306,10 @@ def size_floor(dim: Dim, divisor: int) -> Dim:
     """A size divided by a number above 0, rounded down."""
     if not isinstance(dim, Symbol):
         return dim // divisor
+    if dim.is_product:
+        number, atoms = _factorised([dim])
+        if number > 0 and _is_whole(number / divisor, atoms):
+            return _product(number / divisor, atoms)
     constant, terms, inner = _linear(dim)
     return _quotient(constant, terms, inner * divisor)
 
@@ -300,6 +317,14 @@ def size_floor(dim: Dim, divisor: int) -> Dim:
 def size_ceiling(dim: Dim, divisor: int) -> Dim:
     """A size divided by a number above 0, rounded up."""
     return size_floor(size_sum([dim, divisor - 1]), divisor)
+
+
+def _is_whole(number: Fraction, factors: Sequence[Symbol]) -> bool:
+    """Whether a number times dims of a call is whole, by what they are multiples of."""
+    (more, atoms) = _factorised(factors)
+    if any(atom.is_made for atom in atoms):
+        return False
+    return (number * more * math.prod(atom.step for atom in atoms)).denominator == 1
 
 
 def _linear(dim: Dim) -> tuple[int, _Terms, int]:
@@ -337,6 +362,22 @@ def _combination(parts: Iterable[tuple[int, Dim]]) -> Dim:
             else:
                 terms[factors] += times * count
     return _total(constant, terms)
+
+
+def _gathered(terms: _Terms) -> _Terms:
+    """The same sum, in which parts of one product are one term: H / 2 + H / 2 is H."""
+    if not any(f.exact for factors in terms for f in factors):
+        return terms
+    sums: dict[tuple[Symbol, ...], Fraction] = {}
+    for factors, times in terms.items():
+        number, atoms = _factorised(factors)
+        sums[tuple(atoms)] = sums.get(tuple(atoms), Fraction(0)) + number * times
+    made: dict[tuple[Symbol, ...], int] = {}
+    for atoms, number in sums.items():
+        unit = _product(Fraction(1, number.denominator), atoms)
+        parts = (unit,) if number.denominator != 1 and isinstance(unit, Symbol) else atoms
+        made[parts] = number.numerator
+    return made
 
 
 def _without_whole(constant: int, terms: _Terms, divisor: int) -> tuple[int, _Terms, Dim, int]:
@@ -380,17 +421,26 @@ def _times(number: int, dim: Dim) -> Dim:
 
 def _quotient(constant: int, terms: _Terms, divisor: int) -> Dim:
     """(constant + Σ terms) / divisor, rounded down, in its normal form."""
-    terms = {factors: times for factors, times in terms.items() if times}
+    terms = {factors: times for factors, times in _gathered(terms).items() if times}
     common = math.gcd(divisor, *terms.values())
     constant, divisor = constant // common, divisor // common
     terms = {factors: times // common for factors, times in terms.items()}
     if not terms:
         return constant // divisor
+    if divisor > 1 and all(_is_whole(Fraction(n, divisor), f) for f, n in terms.items()):
+        parts = [(1 if n > 0 else -1, _part(abs(n), divisor, f)) for f, n in terms.items()]
+        return _combination([(constant // divisor, 1), *parts])
     made = tuple(Term(n, f) for f, n in sorted(terms.items(), key=_order))
     if divisor == 1 and not constant and len(made) == 1 and made[0].times > 0:
-        return _product(Fraction(made[0].times), made[0].factors)
+        return size_product([made[0].times, *made[0].factors])
     most = constant + sum(max(t.times, 0) * bound_elements(t.factors) for t in made)
     return Symbol(_name(made, constant, divisor), max(most // divisor, 0), made, constant, divisor)
+
+
+def _part(times: int, divisor: int, factors: Sequence[Symbol]) -> Dim:
+    """Dims times a number divided by another, which is whole."""
+    number, atoms = _factorised(factors)
+    return _product(number * Fraction(times, divisor), atoms)
 
 
 def _order(term: tuple[tuple[Symbol, ...], int]) -> tuple[bool, tuple[str, ...]]:

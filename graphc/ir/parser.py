@@ -141,7 +141,8 @@ class _Parser(LiteralReader):
     def _dim_called(self, name: str) -> Symbol:
         if not self._accept("="):
             self._expect("<=")
-            return Symbol(name, self._integer("a bound"))
+            bound = self._integer("a bound")
+            return Symbol(name, bound, step=self._positive("a step") if self._accept("step") else 1)
         start = self._token
         if (product := self._product_alone(name)) is not None:
             return product
@@ -151,24 +152,31 @@ class _Parser(LiteralReader):
         return replace(made, name=name)
 
     def _product_alone(self, name: str) -> Symbol | None:
-        """`T * S`, `N * 3 / 2`: dims of the call in the order in which they stand; None for any
-        other size."""
+        """`T * S`, `N * 3 / 2`: dims of the call in the order in which they stand, others where
+        there is a divisor; None for any other size."""
         at = self._at
-        factors = self._call_dims()
+        factors = self._factors()
         times = self._positive("a factor") if factors and self._accept("*") else 1
         divisor = self._positive("a divisor") if factors and self._accept("/") else 1
-        if not factors or self._is("+") or self._is("-") or self._token.text.startswith("-"):
+        is_other = divisor == 1 and any(dim.is_made for dim in factors)
+        if (
+            not factors
+            or is_other
+            or self._is("+")
+            or self._is("-")
+            or self._token.text.startswith("-")
+        ):
             self._at = at
             return None
         return product_of(name, factors, divisor, times)
 
-    def _call_dims(self) -> list[Symbol]:
-        """The factors of a product of dims that calls decide; none where there is another one."""
+    def _factors(self) -> list[Symbol]:
+        """The dims of a product; none where something else is among them."""
         found: list[Symbol] = []
         while self._token.kind == "name" and self._token.text in self._dims:
             found.append(self._dims[self._advance().text])
             if not (self._is("*") and self._tokens[self._at + 1].kind == "name"):
-                return [] if any(dim.is_made for dim in found) else found
+                return found
             self._advance()
         return []
 

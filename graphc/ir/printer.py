@@ -29,10 +29,11 @@ def print_module(module: Module, *, locations: bool = False) -> str:
 
 
 def dim_text(dim: Symbol) -> str:
-    """`dim N <= 256`, `dim N = T * S`, `dim C = T / 8` or `dim P = (T - 1) / 2`."""
+    """`dim N <= 256`, `dim H <= 512 step 32`, `dim N = T * S`, `dim C = T / 8` or
+    `dim P = (T - 1) / 2`."""
     if (formula := dim.formula) is not None:
         return f"dim {dim.name} = {formula}"
-    return f"dim {dim.name} <= {dim.bound}"
+    return f"dim {dim.name} <= {dim.bound}" + (f" step {dim.step}" if dim.step != 1 else "")
 
 
 def print_function(function: Function, *, locations: bool = False) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.ir.core import Function, Module, RegionKind, Value
 from graphc.ir.parser import parse_module
-from graphc.ir.printer import print_module
+from graphc.ir.printer import dim_text, print_module
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify_module
 from graphc.model.container import IN_BYTES, KIND, PROGRAM, container_writer, read_container
@@ -76,10 +76,10 @@ class Program:
         """This program for calls of up to these sizes, by the names of dims."""
         if not bounds:
             return self
-        dims = {f"dim {d.name} <= {d.bound}\n": d for d in self.module.dims if not d.is_made}
         text = print_module(self.module, locations=True)
-        for line, dim in dims.items():
-            text = text.replace(line, f"dim {dim.name} <= {bounds.get(dim.name, dim.bound)}\n", 1)
+        for dim in (d for d in self.module.dims if not d.is_made):
+            wider = replace(dim, bound=bounds.get(dim.name, dim.bound))
+            text = text.replace(f"{dim_text(dim)}\n", f"{dim_text(wider)}\n", 1)
         return replace(self, module=_parsed(text, "the program"))
 
     def save(self, path: Path | str) -> None:

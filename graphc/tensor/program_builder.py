@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from graphc.driver.options import DEFAULT_BATCH, MOST_SAMPLES
 from graphc.ir.core import Function, Module, ResultInfo, Value
@@ -61,6 +62,10 @@ class ProgramBuilder:
         self._values[name] = value.view(type.dtype.numpy) if type.dtype.numpy.names else value
         return Tensor(self._trace, self._trace.argument(name, type, "parameter"))
 
+    def hold(self, value: Array) -> Tensor:
+        """An array as one that is computed with: small ones are written into the function."""
+        return Tensor(self._trace, self._trace.lift_one(value))
+
     @contextmanager
     def open(self, place: Location | None = None) -> Generator[None]:
         """What is computed inside belongs to the program, and comes from `place`: None for the
@@ -85,6 +90,12 @@ class ProgramBuilder:
                 waiting += here.op.operands
         roles = zip(self._trace.function.arguments, self._trace.function.roles, strict=True)
         return [a.name or "" for a, role in roles if role == "input" and a in seen]
+
+    def _free_names(self, count: int) -> list[str]:
+        """Names for arrays that the program was made with, which no argument has."""
+        taken = {a.name for a in self._trace.function.arguments}
+        names = (f"{CAPTURED}{i}" for i in range(len(taken) + count))
+        return [*islice((name for name in names if name not in taken), count)]
 
     def close(self) -> None:
         """Nothing is added any more."""
@@ -112,7 +123,7 @@ class ProgramBuilder:
         function.results = [ResultInfo(name) for name in results]
         arguments = function.arguments[len(function.arguments) - len(trace.held) :]
         pairs = [*zip(trace.sources, trace.held, strict=True)]
-        names = name_held(pairs) if name_held else [f"{CAPTURED}{i}" for i in range(len(pairs))]
+        names = name_held(pairs) if name_held else self._free_names(len(pairs))
         for argument, name, array in zip(arguments, names, trace.held, strict=True):
             if isinstance(array, Traced):
                 message = "a program cannot be made of values of a function that is being traced"
@@ -132,10 +143,10 @@ class ProgramBuilder:
         return Program(module, {name: v for name, v in self._values.items() if name in read})
 
 
-def dim(name: str, bound: int = DEFAULT_BATCH) -> Symbol:
-    """A size that each call decides, up to `bound` without compiling again.
+def dim(name: str, bound: int = DEFAULT_BATCH, step: int = 1) -> Symbol:
+    """A size that each call decides, a multiple of `step`, up to `bound` without compiling again.
 
-    ValueError for a name or a bound that it cannot have.
+    ValueError for a name, a bound or a step that it cannot have.
     """
     if not DIM_NAME.fullmatch(name) or not 1 <= bound <= MOST_SAMPLES:
         message = (
@@ -143,7 +154,9 @@ def dim(name: str, bound: int = DEFAULT_BATCH) -> Symbol:
             f"from 1 to {MOST_SAMPLES}, got {name!r}: {bound!r}"
         )
         raise ValueError(message)
-    return Symbol(name, bound)
+    if step < 1 or bound % step:
+        raise ValueError(f"requires a bound that is a multiple of {step}, got {bound!r}")
+    return Symbol(name, bound, step=step)
 
 
 def _dims(function: Function, location: Location) -> list[Symbol]:

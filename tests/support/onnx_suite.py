@@ -27,7 +27,7 @@ import numpy as np
 import graphc as gc
 from graphc.support.diagnostics import GraphcError
 from graphc.support.element_types import as_numbers
-from graphc_frontends.onnx.model import STEP, element_name, program_of
+from graphc_frontends.onnx.model import STEP, GivenDims, element_name, program_of
 from graphc_frontends.onnx.reading import brought_types
 
 LIST = Path(__file__).parents[1] / "conformance" / "onnx_suite.txt"
@@ -158,7 +158,7 @@ def _program(
     sizes = _sizes(model, given) if values else {}
     while True:
         try:
-            return program_of(model, "test.onnx", {}, sizes, values), values
+            return program_of(model, "test.onnx", GivenDims(sizes=sizes), values), values
         except GraphcError as error:
             counted = COUNTED.search(error.diagnostics[0].message)
             if counted is not None:

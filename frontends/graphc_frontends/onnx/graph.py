@@ -41,6 +41,10 @@ MAX_DEPTH = 64
 MAX_NAMED = 5
 """Nodes that a message names of each operator."""
 
+SIZES_THAT_AGREE = (
+    "where the sizes agree in every call, say so: `--dim height=512/32` of multiples of 32, "
+    "`--dim mask=batch` of two names of one size, `--dim height=320!` of one size"
+)
 OF_TEXTS = " of texts"
 TABLES_OF_TEXTS = ("pool_strings", "keys_strings", "values_strings")
 TABLES = ("keys_tensor", "values_tensor")
@@ -462,4 +466,17 @@ def _noted(error: GraphcError, node: NodeProto, scope: Scope) -> GraphcError:
     what = f"in {name} of version {scope.opsets.get(domain, '?')}"
     if node.name:
         what += f', node "{node.name}"'
-    return GraphcError([replace(d, notes=(*d.notes, Note(what))) for d in error.diagnostics])
+    notes = [Note(what)]
+    if any(d.slug == "shape-mismatch" for d in error.diagnostics) and _has_open_sizes(node, scope):
+        notes.append(Note(SIZES_THAT_AGREE))
+    return GraphcError([replace(d, notes=(*d.notes, *notes)) for d in error.diagnostics])
+
+
+def _has_open_sizes(node: NodeProto, scope: Scope) -> bool:
+    """Whether calls decide a size of what the node reads."""
+    inputs = [scope.find(name) for name in node.input if name]
+    return any(isinstance(x, Tensor) and any(map(_is_open, x.shape)) for x in inputs)
+
+
+def _is_open(size: object) -> bool:
+    return not isinstance(size, int)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from graphc.support.diagnostics import fail, suggestion
 from graphc.support.element_types import lacking_name
 from graphc.support.onnx_package import BOUNDS
 from graphc.support.source import Location
-from graphc.tensor.program_builder import Program, ProgramBuilder, Symbol, dim
+from graphc.tensor.program_builder import DEFAULT_BATCH, Program, ProgramBuilder, Symbol, dim
 from graphc.tensor.tracing import is_one_number
 from graphc_frontends.onnx.arrays import Arrays
 from graphc_frontends.onnx.graph import Reader, Scope, opsets_of
@@ -64,34 +65,51 @@ def load_program(
     path: Path,
     *,
     bounds: Mapping[str, int] | None = None,
-    sizes: Mapping[str, int] | None = None,
+    multiples: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int | str] | None = None,
     values: Mapping[str, object] | None = None,
 ) -> Program:
     """The program in an ONNX file.
 
-    bounds  the largest size of a dim without compiling again, by the name that the file gives it
-    sizes   sizes that every call has, by the same names
-    values  inputs that every call has, arrays by name
+    bounds     the largest size of a dim without compiling again, by the name in the file
+    multiples  a number that every size of a dim is a multiple of, by the same names
+    sizes      sizes that every call has, or another dim's name, by the same names
+    values     inputs that every call has, arrays by name
 
     Raises GraphcError with the node, its operator and what was required.
     """
     model = read_model(path)
-    return program_of(model, str(path), bounds or {}, sizes or {}, values or {})
+    dims = GivenDims(bounds or {}, multiples or {}, sizes or {})
+    return program_of(model, str(path), dims, values or {})
+
+
+@dataclass(frozen=True)
+class GivenDims:
+    """What the user says of open sizes, by their names in the file: `load_program`."""
+
+    bounds: Mapping[str, int] = field(default_factory=dict[str, int])
+    multiples: Mapping[str, int] = field(default_factory=dict[str, int])
+    sizes: Mapping[str, int | str] = field(default_factory=dict[str, "int | str"])
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The sizes that are numbers."""
+        return {n: s for n, s in self.sizes.items() if not isinstance(s, str)}
 
 
 def program_of(
     model: ModelProto,
     file: str,
-    bounds: Mapping[str, int],
-    sizes: Mapping[str, int],
-    values: Mapping[str, object],
+    dims: GivenDims | None = None,
+    values: Mapping[str, object] | None = None,
 ) -> Program:
     """The program of a model's message; `file` is what errors call it."""
+    dims, values = dims or GivenDims(), values or {}
     builder = ProgramBuilder()
-    reader = Reader(model, builder, Listing(file, model.graph), Arrays(Path(file)), sizes)
+    reader = Reader(model, builder, Listing(file, model.graph), Arrays(Path(file)), dims.numbers)
     reader.check_operators()
     scope = Scope(opsets_of(model.opset_import))
-    _Inputs(reader, file, bounds, sizes, values).declare(scope)
+    _Inputs(reader, file, dims, values).declare(scope)
     with builder.open(Location()):
         _declare_parameters(reader, scope)
     graph = model.graph
@@ -114,14 +132,12 @@ class _Inputs:
         self,
         reader: Reader,
         file: str,
-        bounds: Mapping[str, int],
-        sizes: Mapping[str, int],
+        given: GivenDims,
         values: Mapping[str, object],
     ) -> None:
         self._reader = reader
         self._file = file
-        self._bounds = bounds
-        self._sizes = sizes
+        self._given = given
         self._values = values
         self._told = _told_bounds(reader.model)
         self._dims: dict[str, Dim] = {}
@@ -143,8 +159,10 @@ class _Inputs:
                 self._reader.step = np.asarray(self._values[STEP], np.int64)
             else:
                 self._reader.step = self._reader.builder.input(STEP, (), "i64", drop_unread=True)
-        self._check_names("sizes", [*self._sizes], [*self._dims, *self._reader.counts()])
-        self._check_names("bounds", [*self._bounds], [*self._dims])
+        known = [*self._dims]
+        self._check_names("sizes", [*self._given.sizes], [*known, *self._reader.counts()])
+        self._check_names("bounds", [*self._given.bounds], known)
+        self._check_names("multiples", [*self._given.multiples], known)
         if self._unbounded:
             listed = ", ".join(f"`{name}`" for name in self._unbounded)
             message = (
@@ -196,18 +214,34 @@ class _Inputs:
         return self._dims[name]
 
     def _dim(self, name: str, axis: int) -> Dim:
-        if name in self._sizes:
-            return self._sizes[name]
+        size = self._given.sizes.get(name)
+        if isinstance(size, str):
+            return self._same(name, size, axis)
+        if size is not None:
+            return size
         taken = {str(d) for d in self._dims.values()}
-        bound = self._bounds.get(name, self._told.get(name))
+        told, told_multiple = self._told.get(name, (None, 1))
+        bound = self._given.bounds.get(name, told)
         if bound is None and axis > 0:
             self._unbounded.append(name)
+        multiple = self._given.multiples.get(name, told_multiple)
+        if bound is None:
+            bound = -(-DEFAULT_BATCH // max(multiple, 1)) * max(multiple, 1)
         try:
-            if bound is not None:
-                return dim(_dim_name(name, taken), bound)
-            return dim(_dim_name(name, taken))
+            return dim(_dim_name(name, taken), bound, multiple)
         except ValueError as problem:
-            raise fail("bad-value", f"bounds {problem}") from None
+            raise fail("bad-value", f"the dim `{name}` {problem}") from None
+
+    def _same(self, name: str, other: str, axis: int) -> Dim:
+        """The dim of another name that this one is equal to."""
+        open_ones = {d.dim_param for i in self._reader.model.graph.input for d in _dims_of(i)}
+        if other not in open_ones or isinstance(self._given.sizes.get(other), str):
+            listed = ", ".join(sorted(n for n in open_ones if n and n != name)) or "none"
+            message = f"sizes: `{name}` is to be that of `{other}`; {self._file} has {listed}"
+            raise fail("bad-option", message)
+        if other not in self._dims:
+            self._dims[other] = self._dim(other, axis)
+        return self._dims[other]
 
     def _check_names(self, what: str, given: list[str], known: list[str]) -> None:
         for name in given:
@@ -217,11 +251,17 @@ class _Inputs:
                 raise fail("bad-option", f"{message}{suggestion(name, known)}")
 
 
-def _told_bounds(model: ModelProto) -> dict[str, int]:
-    """The bounds that graphc wrote into a file of its own."""
+def _dims_of(port: ValueInfoProto) -> Any:
+    """The sizes of an input, as the file has them."""
+    return port.type.tensor_type.shape.dim
+
+
+def _told_bounds(model: ModelProto) -> dict[str, tuple[int, int]]:
+    """The bounds that graphc wrote into a file of its own, and what sizes are multiples of."""
     told = "".join(p.value for p in model.metadata_props if p.key == BOUNDS)
-    found = (re.fullmatch(r"([^=]+)=([1-9][0-9]{0,8})", part) for part in told.split(","))
-    return {match[1]: int(match[2]) for match in found if match is not None}
+    number = r"([1-9][0-9]{0,8})"
+    found = (re.fullmatch(rf"([^=]+)={number}(?:/{number})?", part) for part in told.split(","))
+    return {m[1]: (int(m[2]), int(m[3] or 1)) for m in found if m is not None}
 
 
 def _dim_name(name: str, taken: set[str]) -> str:

@@ -114,6 +114,27 @@ def shape_of(value: Any) -> tuple[Dim, ...]:
     return tuple(value.shape)
 
 
+def product_of(sizes: Iterable[Dim]) -> Any:
+    """How many elements there are."""
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+def numbered(size: Dim) -> Any:
+    """0, 1, … before a size."""
+    return gc.arange(size) if isinstance(size, Symbol) else np.arange(size, dtype=np.int64)
+
+
+def along(size: Dim, rank: int, axis: int) -> Any:
+    """The numbers of the elements of an axis, to compute with arrays of that rank."""
+    shape: list[Dim] = [1] * rank
+    shape[axis] = size
+    numbers = numbered(size)
+    return of(numbers).reshape(numbers, shape)
+
+
 def rank_of(value: Any) -> int:
     return len(value.shape)
 

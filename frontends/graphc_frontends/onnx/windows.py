@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import graphc as gc
-from graphc_frontends.onnx.values import Dim, mistake, rank_of, shape_of
+from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Walk:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    before: tuple[Dim, ...]
+    after: tuple[Dim, ...]
 
     @property
     def spans(self) -> tuple[int, ...]:
@@ -38,11 +38,15 @@ class Walk:
 
     def without_first(self) -> Walk:
         """Over the axes behind the first."""
-        axes = (self.sizes, self.strides, self.dilations, self.before, self.after)
-        return Walk(*(numbers[1:] for numbers in axes))
+        sizes, strides, dilations = (n[1:] for n in (self.sizes, self.strides, self.dilations))
+        return Walk(sizes, strides, dilations, self.before[1:], self.after[1:])
 
     def places(self, extents: Sequence[int]) -> tuple[int, ...]:
         """How many windows there are along each axis."""
+        return tuple(n for n in self.open_places(extents) if isinstance(n, int))
+
+    def open_places(self, extents: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The same where calls decide extents."""
         walked = zip(extents, self.before, self.after, self.spans, self.strides, strict=True)
         return tuple((e + a + b - s) // t + 1 for e, a, b, s, t in walked)
 
@@ -77,27 +81,42 @@ def walk_of(
     return replace(walk, before=more, after=less)
 
 
-def _same_padding(extent: Dim, span: int, stride: int) -> int:
+def _same_padding(extent: Dim, span: int, stride: int) -> Dim:
     """What has to be put around for as many windows as there are strides in the extent."""
     if stride == 1:
         return span - 1
-    if not isinstance(extent, int):
-        raise mistake("not-supported", f"auto_pad over an axis of the size {extent} with strides")
-    return max((-(-extent // stride) - 1) * stride + span - extent, 0)
+    missing = ((extent + stride - 1) // stride - 1) * stride + span - extent
+    if isinstance(missing, int):
+        return max(missing, 0)
+    if span < stride:
+        message = f"auto_pad over an axis of the size {extent} with windows shorter than the stride"
+        raise mistake("not-supported", message)
+    return missing
 
 
 def with_whole_windows(walk: Walk, extents: Sequence[Dim]) -> Walk:
     """The walk of `ceil_mode`: the last window may end outside, if it begins inside."""
+    before, behind = fixed(walk.before, "ceil_mode"), fixed(walk.after, "ceil_mode")
     after: list[int] = []
     for i, extent in enumerate(extents):
         if not isinstance(extent, int):
-            raise mistake("not-supported", f"ceil_mode over an axis of the size {extent}")
-        length = extent + walk.before[i] + walk.after[i]
+            after.append(behind[i] + _whole_window(walk, i, behind[i], extent))
+            continue
+        length = extent + before[i] + behind[i]
         rest = (length - walk.spans[i]) % walk.strides[i]
         more = walk.strides[i] - rest if rest else 0
         last = length + more - walk.spans[i]
-        after.append(walk.after[i] + (more if last < extent + walk.before[i] else 0))
+        after.append(behind[i] + (more if last < extent + before[i] else 0))
     return replace(walk, after=tuple(after))
+
+
+def _whole_window(walk: Walk, axis: int, after: int, extent: Dim) -> int:
+    """The same for an axis that calls decide: with one element less than a stride more there are as
+    many windows as when the last one is whole, and that begins inside where windows are so long."""
+    if walk.strides[axis] + after > walk.spans[axis]:
+        message = f"ceil_mode over an axis of the size {extent} with windows that short"
+        raise mistake("not-supported", message)
+    return walk.strides[axis] - 1
 
 
 # --- images --------------------------------------------------------------------------------------

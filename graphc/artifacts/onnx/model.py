@@ -95,9 +95,13 @@ def make_model(
     )
     open_sizes = dict.fromkeys(d for port in inputs for d in port.dims if isinstance(d, Symbol))
     if open_sizes:
-        bounds = ",".join(f"{size_text(d)}={d.bound}" for d in open_sizes)
+        bounds = ",".join(f"{size_text(d)}={d.bound}{_step(d)}" for d in open_sizes)
         onnx.helper.set_model_props(model, {BOUNDS: bounds})
     return model
+
+
+def _step(dim: Symbol) -> str:
+    return f"/{dim.step}" if dim.step != 1 else ""
 
 
 # --- inputs, and the sizes that they decide ------------------------------------------------------

@@ -33,6 +33,7 @@ from graphc.support.diagnostics import DiagnosticSink
 
 T, U = Symbol("T", 9), Symbol("U", 5)
 HALF = size_floor(T, 2)
+EVEN = Symbol("E", 24, step=12)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,13 @@ HALF = size_floor(T, 2)
         (size_quotient([4 * T - 4], [2, T - 1]), 2),
         (size_ceiling(T, 2), (T + 1) // 2),
         (product_of("P", (T, U)), product_of("Q", (U, T))),
+        (EVEN // 4 * 4, EVEN),
+        (EVEN // 2 + EVEN // 2, EVEN),
+        ((EVEN - 1) // 2 + 1, EVEN // 2),
+        (((EVEN + 1) // 2 - 1) // 3 * 6 + 6, EVEN),
+        (EVEN // 2 * 3 // 2, EVEN * 3 // 4),
+        ((EVEN * T + 7) // 6 * 6 - 6, EVEN * T),
+        (size_quotient([EVEN, U], [U, 4]), EVEN // 4),
     ],
 )
 def test_the_same_size_is_the_same_symbol(size: Dim, same: Dim) -> None:
@@ -105,12 +113,17 @@ def test_what_no_call_makes_negative(size: Dim, never: bool) -> None:
 Python = Callable[[int, int], int]
 
 
-def drawn(choose: random.Random, depth: int) -> tuple[Dim, Python]:
-    """A size, and what Python computes for T and U."""
+def drawn(choose: random.Random, depth: int, first: Symbol) -> tuple[Dim, Python]:
+    """A size, and what Python computes for `first` and U."""
     n = choose.randint(1, 5)
     if depth == 0 or choose.random() < 0.2:
-        return choose.choice([(T, lambda t, _u: t), (U, lambda _t, u: u), (n, lambda _t, _u: n)])
-    (a, x), (b, y) = drawn(choose, depth - 1), drawn(choose, depth - 1)
+        leaf: list[tuple[Dim, Python]] = [
+            (first, lambda t, _u: t),
+            (U, lambda _t, u: u),
+            (n, lambda _t, _u: n),
+        ]
+        return choose.choice(leaf)
+    (a, x), (b, y) = (drawn(choose, depth - 1, first) for _ in range(2))
     made: list[tuple[Dim, Python]] = [
         (size_sum([a, b]), lambda t, u: x(t, u) + y(t, u)),
         (size_difference(a, b), lambda t, u: x(t, u) - y(t, u)),
@@ -121,16 +134,17 @@ def drawn(choose: random.Random, depth: int) -> tuple[Dim, Python]:
     return choose.choice(made)
 
 
+@pytest.mark.parametrize("first", [T, EVEN])
 @pytest.mark.parametrize("seed", range(150))
-def test_sizes_are_what_python_computes_and_read_back(seed: int) -> None:
-    size, python = drawn(random.Random(seed), 4)
-    calls = list(itertools.product(range(10), range(6)))
+def test_sizes_are_what_python_computes_and_read_back(seed: int, first: Symbol) -> None:
+    size, python = drawn(random.Random(seed), 4, first)
+    calls = list(itertools.product(range(0, first.bound + 1, first.step), range(6)))
     wanted = list(starmap(python, calls))
     if not isinstance(size, Symbol):
         assert set(wanted) == {size}
         return
-    dims = list(dict.fromkeys([T, U, *dims_behind(size)]))
-    found = [sizes_with_made({"T": t, "U": u}, dims) for t, u in calls]
+    dims = list(dict.fromkeys([first, U, *dims_behind(size)]))
+    found = [sizes_with_made({first.name: t, "U": u}, dims) for t, u in calls]
     assert [sizes[size.name] for sizes in found] == wanted
     possible = [sizes[size.name] for sizes in found if min(sizes.values()) >= 0]
     assert max(possible, default=0) <= size.bound

@@ -179,7 +179,8 @@ def _depthwise(images: Any, w: Any, walk: Walk) -> Any:
 def _by_planes(images: Any, kernel: Any, walk: Walk) -> Any:
     """Over the last two axes at once, over those before by sums of shifted images."""
     count = len(walk.sizes)
-    around = [*zip(walk.before, walk.after, strict=True)]
+    ends = (fixed(n, "a convolution") for n in (walk.before, walk.after))
+    around = [*zip(*ends, strict=True)]
     if count <= 2:
         return gc.depthwise_conv(images, kernel, walk.strides, around, walk.dilations)
     axis = rank_of(images) - 1 - count

@@ -14,7 +14,7 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.ops.lookups import gather, product_of
+from graphc_frontends.onnx.ops.lookups import gather
 from graphc_frontends.onnx.ops.reductions import cum_sum
 from graphc_frontends.onnx.values import (
     axis_of,
@@ -24,6 +24,7 @@ from graphc_frontends.onnx.values import (
     known_number,
     mistake,
     of,
+    product_of,
     rank_of,
     shape_of,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
+from operator import floordiv
+from operator import mod as modulo
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,12 @@ import numpy as np
 import graphc as gc
 from graphc.support.element_types import lacking_name
 from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS
+from graphc.tensor.program_builder import Symbol
 from graphc.tensor.tensor import quotient
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
+    Dim,
     Weight,
     computed,
     dtype_of,
@@ -42,7 +47,6 @@ _SAME = {
     "Mul": "multiply",
     "And": "logical_and",
     "Or": "logical_or",
-    "Equal": "equal",
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
     "Less": "less",
@@ -55,7 +59,7 @@ OF_TWO = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "
 """Since version 7 these broadcast as numpy does; `former.py` has what they were before."""
 
 
-OF_SIZES = ("Add", "Equal", "Mul", "Sub")
+OF_SIZES = ("Add", "Mul", "Sub")
 """What is known of sizes that calls decide; the others are numbers that a call computes."""
 
 
@@ -71,6 +75,27 @@ for _name, _function in _SAME.items():
     _register(_name, _function)
 
 
+@operator("Equal", 7)
+def equal(x: Any, y: Any) -> object:
+    """Of sizes that calls decide known where it is the same in all calls."""
+    if is_known(x) and is_known(y) and has_sizes(x, y):
+        found = np.asarray(np.frompyfunc(_are_equal, 2, 1)(x, y))
+        if None not in found.reshape(-1).tolist():
+            return found.astype(bool)
+    x, y = with_numbers(x, y) if has_sizes(x, y) else (x, y)
+    return of(x, y).equal(x, y)
+
+
+def _are_equal(a: Dim, b: Dim) -> bool | None:
+    """Whether sizes are equal in every call; None where calls decide it."""
+    if not (isinstance(a, Symbol) or isinstance(b, Symbol)):  # they may be texts
+        return bool(a == b)
+    less = a - b
+    if not isinstance(less, Symbol):
+        return less == 0
+    return False if any(isinstance(n, int) and n < 0 for n in (a, b)) else None
+
+
 @operator("Div", 7)
 def div(x: Any, y: Any) -> object:
     """Of integers the quotient cut towards zero."""
@@ -79,15 +104,29 @@ def div(x: Any, y: Any) -> object:
         return of(x, y).divide(x, y)
     if not (is_known(x) and is_known(y)):
         return quotient(x, y)
+    if has_sizes(x, y):  # which are not negative
+        whole = _of_sizes(floordiv, x, y)
+        return quotient(*with_numbers(x, y)) if whole is None else whole
     whole = x // y
-    if whole.dtype == object:  # sizes, which are not negative
-        return whole
     return np.where((whole < 0) & (whole * y != x), whole + 1, whole).astype(x.dtype)
+
+
+def _of_sizes(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """What a function of two whole numbers gives for sizes; None where that is no size."""
+    try:
+        return np.asarray(function(x, y))
+    except TypeError:
+        return None
 
 
 @operator("Mod")
 def mod(x: Any, y: Any, *, fmod: int) -> object:
     """With the sign of y, and with `fmod` that of x."""
+    if has_sizes(x, y) and is_known(x) and is_known(y):
+        rest = _of_sizes(modulo, x, y)
+        if rest is not None:
+            return rest
+        x, y = with_numbers(x, y)
     if is_known(x) and is_known(y):
         return np.fmod(x, y) if fmod else np.remainder(x, y)
     x, y = computed(x, y)

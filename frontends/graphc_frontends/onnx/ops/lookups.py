@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import graphc as gc
+from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.ops.padding import picked
 from graphc_frontends.onnx.values import (
+    Dim,
     axis_of,
     dtype_of,
     fixed,
     is_float,
     is_known,
     known_number,
+    numbered,
     of,
+    product_of,
     rank_of,
     shape_of,
 )
@@ -35,7 +40,9 @@ def gather(x: Any, indices: Any, *, axis: int) -> object:
     places = indices.astype(np.int64)
     if places.ndim == 0:
         return x[(slice(None),) * place + (int(places),)]
-    size = fixed([shape_of(x)[place]], "a gather")[0]
+    size = shape_of(x)[place]
+    if isinstance(size, Symbol):
+        return gc.take(x, places, place)
     found = picked(x, place, places.reshape(-1) % size)
     return gc.reshape(found, (*shape_of(x)[:place], *places.shape, *shape_of(x)[place + 1 :]))
 
@@ -60,33 +67,29 @@ def _as_large_as(x: Any, indices: Any, axis: int) -> Any:
 @operator("GatherND")
 def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> object:
     """By the number that a place has in the flat array."""
-    sizes = [fixed([n], "places")[0] for n in shape_of(x)]
+    sizes = shape_of(x)
     count = fixed([shape_of(indices)[-1]], "places")[0]
     lead, walked = sizes[:batch_dims], sizes[batch_dims : batch_dims + count]
     rest = sizes[batch_dims + count :]
     flat = of(x).reshape(x, (product_of(lead) * product_of(walked), *rest))
     places: Any = flat_places(indices, walked)
     if batch_dims:
-        offsets = np.arange(product_of(lead), dtype=np.int64).reshape(lead) * product_of(walked)
-        places = places + offsets.reshape(*lead, *[1] * (rank_of(places) - batch_dims))
+        offsets = gc.multiply(numbered(product_of(lead)), product_of(walked))
+        places = places + of(offsets).reshape(
+            offsets, (*lead, *[1] * (rank_of(places) - batch_dims))
+        )
     return gather(flat, places, axis=0)
 
 
-def flat_places(indices: Any, sizes: list[int]) -> Any:
+def flat_places(indices: Any, sizes: Sequence[Dim]) -> Any:
     """Of places [.., one number for each size] the numbers in the flat array."""
-    xp, total = of(indices), np.int64(0)
-    made: Any = total
+    is_open = any(isinstance(n, Symbol) for n in sizes)
+    xp, made = gc if is_open else of(indices), np.int64(0)
     for i, size in enumerate(sizes):
         one = indices[..., i]
-        made = made * np.int64(size) + xp.where(one < 0, one + np.int64(size), one)
+        one = xp.where(one < 0, xp.add(one, size), one)
+        made = xp.add(xp.multiply(made, size), one) if i else one
     return made
-
-
-def product_of(sizes: list[int]) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total
 
 
 # --- the largest, one-hot ------------------------------------------------------------------------

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 
 import graphc as gc
+from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.values import (
+    Dim,
     axis_of,
     dtype_of,
     fixed,
     is_known,
     known_ints,
     known_number,
+    known_sizes,
     mistake,
     of,
     rank_of,
@@ -30,20 +33,24 @@ def pad_2(x: Any, *, mode: str, pads: Sequence[int], value: float) -> object:
 
 @operator("Pad", 11)
 def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) -> object:
-    widths = known_ints(pads, "the widths")
+    widths = known_sizes(pads, "the widths")
     rank = rank_of(x)
     if axes is not None:
         places = [axis_of(a, rank) for a in known_ints(axes, "the axes")]
-        every = [0] * (2 * rank)
+        every: list[Dim] = [0] * (2 * rank)
         for i, place in enumerate(places):
             every[place], every[rank + place] = widths[i], widths[len(places) + i]
         widths = every
     return _padded(x, mode, widths, 0 if value is None else value)
 
 
-def _padded(x: Any, mode: str, widths: Sequence[int], value: Any) -> object:
-    """Negative widths cut off."""
+def _padded(x: Any, mode: str, widths: Sequence[Dim], value: Any) -> object:
+    """Negative widths cut off. Those that calls decide are of constants, and not negative."""
     rank = rank_of(x)
+    open_pairs = [*zip(widths[:rank], widths[rank:], strict=True)]
+    if mode == "constant" and any(isinstance(n, Symbol) for n in widths):
+        return _constant(x, open_pairs, value)
+    widths = fixed(widths, "a pad")
     low, high = widths[:rank], widths[rank:]
     if any(n < 0 for n in widths):
         index = tuple(
@@ -67,7 +74,7 @@ def _of_known(x: Any, mode: str, pairs: Sequence[tuple[int, int]], value: Any) -
     return np.pad(x, pairs, constant_values=known_number(np.asarray(value), "the value"))
 
 
-def _constant(x: Any, pairs: Sequence[tuple[int, int]], value: Any) -> object:
+def _constant(x: Any, pairs: Sequence[tuple[Dim, Dim]], value: Any) -> object:
     if not isinstance(value, gc.Tensor) or hasattr(value, "array"):
         number = value if isinstance(value, int | float) else known_number(value, "the value")
         if dtype_of(x).kind == "b":
@@ -79,7 +86,9 @@ def _constant(x: Any, pairs: Sequence[tuple[int, int]], value: Any) -> object:
 
 def _along(x: Any, axis: int, before: int, after: int, mode: str) -> object:
     """The axis with what `mode` puts around it."""
-    size = fixed([shape_of(x)[axis]], "a pad")[0]
+    size = shape_of(x)[axis]
+    if isinstance(size, Symbol):
+        return _along_open(x, axis, before, after, mode)
     places = np.arange(-before, size + after)
     match mode:
         case "edge":
@@ -92,6 +101,26 @@ def _along(x: Any, axis: int, before: int, after: int, mode: str) -> object:
         case _:
             raise mistake("not-supported", f"the mode {mode} is not supported")
     return picked(x, axis, places)
+
+
+def _along_open(x: Any, axis: int, before: int, after: int, mode: str) -> object:
+    """The same where calls decide the axis's size, which has at least what is put around it."""
+    size = shape_of(x)[axis]
+
+    def part(start: Dim, stop: Dim) -> Any:
+        return x[(slice(None),) * axis + (slice(start, stop),)]
+
+    match mode:
+        case "edge":
+            parts = [*[part(0, 1)] * before, x, *[part(size - 1, size)] * after]
+        case "wrap":
+            parts = [part(size - before, size), x, part(0, after)]
+        case "reflect":
+            below, above = part(1, 1 + before), part(size - 1 - after, size - 1)
+            parts = [gc.flip(below, axis), x, gc.flip(above, axis)]
+        case _:
+            raise mistake("not-supported", f"the mode {mode} is not supported")
+    return gc.concatenate([p for p in parts if shape_of(p)[axis] != 0], axis)
 
 
 def picked(x: Any, axis: int, places: Any) -> object:

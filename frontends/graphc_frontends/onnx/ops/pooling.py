@@ -10,7 +10,16 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.values import dtype_of, fixed, is_float, rank_of, shape_of
+from graphc_frontends.onnx.values import (
+    Dim,
+    along,
+    dtype_of,
+    fixed,
+    is_float,
+    of,
+    rank_of,
+    shape_of,
+)
 from graphc_frontends.onnx.windows import (
     Walk,
     channels_first,
@@ -69,7 +78,8 @@ def _places(x: Any, walk: Walk, seen: Any, storage_order: int) -> object:
     shape = extents if not storage_order else extents[::-1]
     inside = np.arange(size, dtype=np.int64).reshape(shape)
     inside = inside if not storage_order else inside.transpose()
-    pairs = [*zip(walk.before, walk.after, strict=True)]
+    ends = (fixed(n, "places of maxima") for n in (walk.before, walk.after))
+    pairs = [*zip(*ends, strict=True)]
     wide = np.pad(inside, pairs, constant_values=-1)[None, ..., None]
     numbers = gc.cast(windows(gc.cast(wide, "f64"), walk), "i64")
     axes = _over_windows(walk)
@@ -100,19 +110,20 @@ def average_pool(
         for n in walk.sizes:
             count *= n
         return channels_first(total / count)
-    counts = _counts(fixed(shape_of(x)[2:], "an average"), walk, whole, bool(count_include_pad))
+    counts = _counts(shape_of(x)[2:], walk, whole, bool(count_include_pad))
     return channels_first(total / counts.astype(dtype_of(x)))
 
 
-def _counts(extents: Sequence[int], walk: Walk, whole: Walk, include: bool) -> Any:
+def _counts(extents: Sequence[Dim], walk: Walk, whole: Walk, include: bool) -> Any:
     """How many elements each window has: [places…, 1]."""
-    counts = np.ones((), np.int64)
-    for i, places in enumerate(whole.places(extents)):
+    counts: Any = np.ones((), np.int64)
+    for i, places in enumerate(whole.open_places(extents)):
         low = 0 if include else walk.before[i]
         high = extents[i] + walk.before[i] + (walk.after[i] if include else 0)
-        starts = np.arange(places)[:, None] * walk.strides[i]
+        starts = along(places, 2, 0) * walk.strides[i]
         at = starts + np.arange(walk.sizes[i]) * walk.dilations[i]
-        counts = counts[..., None] * ((at >= low) & (at < high)).sum(1)
+        inside: Any = (at >= low) & (at < high)
+        counts = counts[..., None] * of(inside).sum(inside, 1)
     return counts[..., None]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.values import (
+    along,
     axis_of,
     dtype_of,
     fixed,
@@ -145,13 +146,10 @@ def _place(name: str, largest: bool) -> None:
         """The first place of the extremum, or the last."""
         xp = of(x)
         place = axis_of(axis, rank_of(x))
-        count = fixed([shape_of(x)[place]], "the places")[0]
+        count = shape_of(x)[place]
         best = _extremum(largest)(x, (place,), True)
-        shape = [1] * rank_of(x)
-        shape[place] = count
-        numbers = np.arange(count, dtype=np.int64).reshape(shape)
-        none = -1 if select_last_index else count
-        places = xp.where(x == best, numbers, np.int64(none))
+        none = np.int64(-1) if select_last_index else count
+        places = xp.where(x == best, along(count, rank_of(x), place), none)
         return _extremum(bool(select_last_index))(places, (place,), bool(keepdims))
 
 
@@ -215,10 +213,7 @@ def log_softmax(x: Any, *, axis: int) -> object:
 @operator("Hardmax")
 def hardmax(x: Any, *, axis: int) -> object:
     place = axis_of(axis, rank_of(x))
-    count = fixed([shape_of(x)[place]], "a hardmax")[0]
-    shape = [1] * rank_of(x)
-    shape[place] = count
-    numbers = np.arange(count, dtype=np.int64).reshape(shape)
+    numbers = along(shape_of(x)[place], rank_of(x), place)
     best = _extremum(True)(x, (place,), True)
-    first = gc.min(gc.where(x == best, numbers, np.int64(count)), place, keepdims=True)
+    first = gc.min(gc.where(x == best, numbers, shape_of(x)[place]), place, keepdims=True)
     return gc.cast(numbers == first, dtype_of(x))

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import graphc as gc
+from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.ops.open_resizing import Manner, OpenAxis, resized, share
 from graphc_frontends.onnx.values import (
     Dim,
     axis_of,
     dtype_of,
+    fixed,
     known,
-    known_ints,
+    known_sizes,
     mistake,
     rank_of,
     shape_of,
@@ -38,19 +42,6 @@ class Axis:
     scale: float
     start: float = 0.0
     end: float = 1.0
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How new places lie among the old ones, and what is between these."""
-
-    mode: str
-    coordinates: str
-    nearest: str
-    cubic: float
-    exclude_outside: bool
-    antialias: bool
-    outside: float
 
 
 @operator("Upsample", 9)
@@ -99,6 +90,9 @@ def resize(
         extrapolation_value,
     )
     for place, axis in found.items():
+        if isinstance(axis, OpenAxis):
+            x = resized(x, place, axis, manner)
+            continue
         moves = axis.new != axis.old or axis.scale != 1  # places move also where no size changes
         if moves or manner.coordinates == "tf_crop_and_resize":
             x = _resized(x, place, axis, manner)
@@ -107,39 +101,54 @@ def resize(
 
 def _axes(
     x: Any, places: Sequence[int], region: Any, scales: Any, sizes: Any, policy: str
-) -> dict[int, Axis]:
+) -> dict[int, Axis | OpenAxis]:
     """The axes whose sizes may change, by their places."""
     factors = None if scales is None else known(scales, "the scales").astype(float)
-    wanted = None if sizes is None else known_ints(sizes, "the sizes")
+    wanted = None if sizes is None else known_sizes(sizes, "the sizes")
     if factors is not None and not factors.size:
         factors = None
     if factors is None and not wanted:
         raise mistake("shape-mismatch", "requires scales or sizes")
-    olds = [_size_of(shape_of(x)[p]) for p in places]
+    olds = [shape_of(x)[p] for p in places]
     if wanted and policy != "stretch":
-        choose = min if policy == "not_larger" else max
-        one = choose(w / n for w, n in zip(wanted, olds, strict=True) if n)
-        factors, wanted = np.full(len(places), one), [int(n * one + 0.5) for n in olds]
+        factors, wanted = _in_proportion(wanted, olds, policy)
     ends = np.zeros(2 * len(places)) if region is None else known(region, "the region")
     if ends.size != 2 * len(places):
         ends = np.concatenate([np.zeros(len(places)), np.ones(len(places))])
-    made: dict[int, Axis] = {}
+    made: dict[int, Axis | OpenAxis] = {}
     for i, (place, old) in enumerate(zip(places, olds, strict=True)):
-        if old < 0:  # decided by each call
-            if (factors is not None and factors[i] != 1) or factors is None:
-                raise unsupported(f"Resize over an axis of the size {shape_of(x)[place]}")
-            continue
         scale = 1.0 if factors is None else float(factors[i])
-        new = wanted[i] if wanted else int(np.floor(old * scale))
+        new = wanted[i] if wanted else _scaled(old, scale)
+        if isinstance(old, Symbol) or isinstance(new, Symbol):
+            if new != old or scale != 1:
+                made[place] = OpenAxis(old, new, None if factors is None else scale)
+            continue
         if factors is None and old:
             scale = new / old
         made[place] = Axis(old, new, scale, float(ends[i]), float(ends[len(places) + i]))
     return made
 
 
-def _size_of(size: Dim) -> int:
-    """The size, -1 for one that each call decides."""
-    return size if isinstance(size, int) else -1
+def _in_proportion(wanted: Sequence[Dim], olds: Sequence[Dim], policy: str) -> tuple[Array, Any]:
+    """The scale of all axes, and their new sizes, where these keep their proportion."""
+    sizes = [*zip(fixed(wanted, "the sizes"), fixed(olds, "Resize in proportion"), strict=True)]
+    choose = min if policy == "not_larger" else max
+    scale = choose(w / n for w, n in sizes if n)
+    return np.full(len(sizes), scale), [int(n * scale + 0.5) for _, n in sizes]
+
+
+def _scaled(old: Dim, scale: float) -> Dim:
+    """A size so many times, rounded down."""
+    if not isinstance(old, Symbol):
+        return int(np.floor(old * scale))
+    ratio = Fraction(scale).limit_denominator(MAX_RATIO)
+    if float(np.float32(float(ratio))) != float(np.float32(scale)):
+        raise unsupported(f"the scale {scale} over an axis of the size {old}, which is no ratio,")
+    return old * ratio.numerator // ratio.denominator
+
+
+MAX_RATIO = 1000
+"""The largest denominator of a scale by which a size is multiplied that a call decides."""
 
 
 # --- one axis ------------------------------------------------------------------------------------
@@ -223,25 +232,12 @@ def _weights(at: Array, axis: Axis, manner: Manner) -> Array:
     made = np.zeros((axis.new, axis.old))
     for offset in range(-count + 1, count + 1):
         there = base + offset
-        share = _share((there - at) * stretch, manner)
+        part = share((there - at) * stretch, manner)
         outside = (there < 0) | (there > axis.old - 1)
         if manner.exclude_outside:
-            share = np.where(outside, 0, share)
+            part = np.where(outside, 0, part)
         where = np.clip(there, 0, axis.old - 1).astype(np.int64)
-        np.add.at(made, (np.arange(axis.new), where), share)
+        np.add.at(made, (np.arange(axis.new), where), part)
     if manner.exclude_outside or manner.antialias:
         made /= made.sum(1, keepdims=True)
     return made
-
-
-def _share(distance: Array, manner: Manner) -> Array:
-    """The weight of an element so far away."""
-    d = np.abs(distance)
-    if manner.mode == "linear":
-        return np.maximum(1 - d, 0)
-    if manner.mode != "cubic":
-        raise unsupported(f"the mode {manner.mode}")
-    a = manner.cubic
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))

@@ -10,8 +10,9 @@ import numpy as np
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.ops.elementwise import mod
-from graphc_frontends.onnx.ops.lookups import flat_places, product_of
+from graphc_frontends.onnx.ops.lookups import flat_places
 from graphc_frontends.onnx.values import (
+    along,
     axis_of,
     computed,
     dtype_of,
@@ -19,6 +20,7 @@ from graphc_frontends.onnx.values import (
     is_known,
     known_ints,
     mistake,
+    product_of,
     rank_of,
     shape_of,
     unsupported,
@@ -30,6 +32,9 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda x, y: gc.minimum(x, y),
 }
 """What becomes of an element and a change of it, where changes are not added."""
+
+OUTSIDE = np.iinfo(np.int32).max
+"""A place that no axis has."""
 
 
 @operator("Scatter")
@@ -54,12 +59,10 @@ def scatter_elements(
 
 def _put(x: Any, places: Any, changes: Any, axis: int) -> Any:
     """By the numbers of the changes, which are put there, so that any type stays exact."""
-    count = fixed([shape_of(changes)[axis]], "a scatter")[0]
-    if not count:
+    count = shape_of(changes)[axis]
+    if count == 0:
         return x
-    shape = [1] * rank_of(x)
-    shape[axis] = count
-    numbers = np.arange(1.0, count + 1).reshape(shape)
+    numbers = gc.cast(along(count, rank_of(x), axis), "f64") + 1.0
     which = gc.broadcast_to(numbers, shape_of(changes))
     found = gc.cast(gc.add_along_axis(gc.zeros(shape_of(x), "f64"), places, which, axis), "i64")
     there = gc.take_along_axis(changes, gc.maximum(found - 1, 0), axis)
@@ -70,12 +73,10 @@ def _folded(
     x: Any, places: Any, changes: Any, axis: int, fold: Callable[[Any, Any], Any]
 ) -> object:
     """One change along the axis after the other: as many steps, over all of x."""
-    size = fixed([shape_of(x)[axis]], "a scatter")[0]
-    rest = [i for i in range(rank_of(x)) if i != axis]
-    first = [axis, *rest]
-    numbers = np.arange(size, dtype=np.int64).reshape(size, *[1] * len(rest))
+    size, numbers = shape_of(x)[axis], along(shape_of(x)[axis], rank_of(x), 0)
+    first = [axis, *(i for i in range(rank_of(x)) if i != axis)]
     index = gc.cast(gc.transpose(places, first), "i64")
-    index = gc.where(index < 0, index + np.int64(size), index)
+    index = gc.where(index < 0, index + size, index)
 
     def step(made: Any, change: Any) -> tuple[Any, None]:
         place, value = change
@@ -91,27 +92,23 @@ def _whole(x: Any, indices: Any, updates: Any, axis: int) -> tuple[Any, Any]:
     beside = [(a, b) for i, (a, b) in enumerate(both) if i != axis]
     if all(a == b for a, b in beside):
         return indices, updates
-    sizes = fixed(shape_of(x), "a scatter")
-    given = fixed(shape_of(indices), "a scatter")
-    pairs = [
-        (0, 0) if i == axis else (0, a - b)
-        for i, (a, b) in enumerate(zip(sizes, given, strict=True))
-    ]
-    far = sizes[axis]
+    both = zip(shape_of(x), shape_of(indices), strict=True)
+    pairs = [(0, 0) if i == axis else (0, a - b) for i, (a, b) in enumerate(both)]
     if is_known(indices):
-        return np.pad(indices, pairs, constant_values=far), gc.pad(updates, pairs)
-    return gc.pad(indices, pairs, far), gc.pad(updates, pairs)
+        ends = [(0, n) for n in fixed([after for _, after in pairs], "a scatter")]
+        return np.pad(indices, ends, constant_values=OUTSIDE), gc.pad(updates, pairs)
+    return gc.pad(indices, pairs, OUTSIDE), gc.pad(updates, pairs)
 
 
 @operator("ScatterND")
 def scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> object:
     """By the number that a place has in the flat array, a row of the rest for each."""
     x, updates = computed(x, updates)
-    sizes = fixed(shape_of(x), "a scatter")
+    sizes = shape_of(x)
     count = fixed([shape_of(indices)[-1]], "places")[0]
     walked, rest = sizes[:count], sizes[count:]
-    places: Any = gc.reshape(flat_places(indices, walked), (-1, 1))
-    total = fixed(shape_of(places), "places")[0]
+    total = product_of(shape_of(indices)[:-1])
+    places: Any = gc.reshape(flat_places(indices, walked), (total, 1))
     wide = gc.broadcast_to(places, (total, product_of(rest)))
     flat = gc.reshape(x, (product_of(walked), product_of(rest)))
     changes = gc.reshape(updates, (total, product_of(rest)))

@@ -26,7 +26,9 @@ from graphc_frontends.onnx.values import (
     known_number,
     known_sizes,
     mistake,
+    numbered,
     of,
+    product_of,
     rank_of,
     shape_of,
     with_numbers,
@@ -93,14 +95,7 @@ def reshape(x: Any, sizes: Any, *, allowzero: int = 0) -> object:
 def flatten(x: Any, *, axis: int) -> object:
     place = axis + rank_of(x) if axis < 0 else axis
     sizes = shape_of(x)
-    return of(x).reshape(x, (_product(sizes[:place]), _product(sizes[place:])))
-
-
-def _product(sizes: Sequence[Dim]) -> Any:
-    total: Any = 1
-    for n in sizes:
-        total = total * n
-    return total
+    return of(x).reshape(x, (product_of(sizes[:place]), product_of(sizes[place:])))
 
 
 @operator("Transpose")
@@ -129,7 +124,7 @@ def unsqueeze_13(x: Any, axes: Any) -> object:
 
 
 @operator("Expand")
-def expand(x: Any, sizes: Any) -> object:
+def expand(x: Any, sizes: Any, *, context: Context) -> object:
     """Broadcasting in both directions: a size of 1 leaves the array's own."""
     if has_sizes(x):
         (x,) = with_numbers(x)
@@ -139,11 +134,14 @@ def expand(x: Any, sizes: Any) -> object:
     own = (1,) * (rank - len(own)) + own
     wanted = [1] * (rank - len(wanted)) + wanted
     target = [o if w == 1 else w for o, w in zip(own, wanted, strict=True)]
-    if not is_known(x) or all(isinstance(n, int) for n in target):
-        return of(x).broadcast_to(x, target)
-    if x.size == 1:
-        return gc.full(target, x.reshape(-1)[0].item(), x.dtype)
-    return gc.where(gc.full(target, True, bool), x, x)
+    return _repeated(x, target, context)
+
+
+def _repeated(x: Any, target: Sequence[Dim], context: Context) -> Any:
+    """The array in a shape that may have sizes of a call."""
+    if is_known(x) and any(isinstance(n, Symbol) for n in target):
+        x = context.builder.hold(x)
+    return of(x).broadcast_to(x, target)
 
 
 @operator("Concat")
@@ -153,15 +151,13 @@ def concat(*inputs: Any, axis: int) -> object:
 
 @operator("Split")
 def split(x: Any, *, axis: int, split: Sequence[int] | None = None, context: Context) -> object:
-    sizes = fixed(shape_of(x), "a split")
     place = axis_of(axis, rank_of(x))
+    size = fixed([shape_of(x)[place]], "a split")[0]
     if split is None:
-        split = _equal_parts(sizes[place], context.outputs)
-    if sum(split) != sizes[place]:
-        raise mistake(
-            "shape-mismatch",
-            f"requires parts that make {sizes[place]} elements of axis {place}, got {[*split]}",
-        )
+        split = _equal_parts(size, context.outputs)
+    if sum(split) != size:
+        message = f"requires parts that make {size} elements of axis {place}, got {[*split]}"
+        raise mistake("shape-mismatch", message)
     ends = np.cumsum([0, *split])
     return tuple(_part(x, place, int(a), int(b)) for a, b in pairwise(ends))
 
@@ -172,7 +168,8 @@ def split_13(
 ) -> object:
     given = None if parts is None else known_ints(parts, "the parts")
     if num_outputs is not None:
-        given = _equal_parts(fixed(shape_of(x), "a split")[axis_of(axis, rank_of(x))], num_outputs)
+        place = axis_of(axis, rank_of(x))
+        given = _equal_parts(fixed([shape_of(x)[place]], "a split")[0], num_outputs)
     return split(x, axis=axis, split=given, context=context)
 
 
@@ -194,11 +191,16 @@ def slice_1(
 
 
 @operator("Slice", 10)
-def slice_10(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> object:
+def slice_10(
+    x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None, *, context: Context
+) -> object:
+    first, last = known_sizes(starts, "the starts"), known_sizes(ends, "the ends")
+    if is_known(x) and any(isinstance(n, Symbol) for n in (*first, *last)):
+        x = context.builder.hold(with_numbers(x)[0]) if not has_sizes(x) else with_numbers(x)[0]
     return _sliced(
         x,
-        known_sizes(starts, "the starts"),
-        known_sizes(ends, "the ends"),
+        first,
+        last,
         None if axes is None else known_ints(axes, "the axes"),
         None if steps is None else known_ints(steps, "the steps"),
     )
@@ -239,10 +241,14 @@ def _cut(start: Dim, end: Dim, step: int, size: Dim) -> slice:
 
 
 @operator("Tile", 6)
-def tile(x: Any, repeats: Any) -> object:
-    counts = known_ints(repeats, "the repeats")
-    for axis, count in enumerate(counts):
-        if count != 1:
+def tile(x: Any, repeats: Any, *, context: Context) -> object:
+    for axis, count in enumerate(known_sizes(repeats, "the repeats")):
+        if isinstance(count, Symbol):
+            lead, size, rest = shape_of(x)[:axis], shape_of(x)[axis], shape_of(x)[axis + 1 :]
+            apart = of(x).expand_dims(with_numbers(x)[0] if has_sizes(x) else x, axis)
+            wide = _repeated(apart, (*lead, count, size, *rest), context)
+            x = gc.reshape(wide, (*lead, count * size, *rest))
+        elif count != 1:
             x = of(x).concatenate([x] * count, axis) if count else _part(x, axis, 0, 0)
     return x
 
@@ -267,11 +273,17 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int) -> object:
 
 @operator("Trilu")
 def trilu(x: Any, k: Any = None, *, upper: int) -> object:
-    rows, cols = fixed(shape_of(x)[-2:], "a triangle")
-    offset = 0 if k is None else int(known_number(k, "the diagonal"))
-    kept = np.triu(np.ones((rows, cols), bool), offset) if upper else None
-    kept = np.tril(np.ones((rows, cols), bool), offset) if kept is None else kept
-    return of(x).where(kept, x, np.zeros((), dtype_of(x)))
+    """The elements on one side of the diagonal that begins at column k, which is one of them."""
+    rows, cols = (numbered(n) for n in shape_of(x)[-2:])
+    offset = 0 if k is None else gc.reshape(k, ()) if isinstance(k, gc.Tensor) else _diagonal(k)
+    beyond = cols - offset - of(rows, cols).expand_dims(rows, 1)
+    kept = beyond >= 0 if upper else beyond <= 0
+    return of(x, kept).where(kept, x, np.zeros((), dtype_of(x)))
+
+
+def _diagonal(k: Any) -> Any:
+    number = known_number(k, "the diagonal")
+    return number if isinstance(number, Symbol) else int(number)
 
 
 def _sizes(x: Any) -> tuple[Any, ...]:

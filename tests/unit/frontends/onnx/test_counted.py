@@ -13,7 +13,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import graphc as gc
-from graphc_frontends.onnx.model import program_of
+from graphc_frontends.onnx.model import GivenDims, program_of
 from tests.support.compiling import JUDGED
 from tests.support.onnx_models import model
 
@@ -34,7 +34,7 @@ def boxes_kept(limit: int, classes: int = 3, **attributes: int) -> Any:
 def test_boxes_are_kept_as_onnx_keeps_them(limit: int, center: int, backend: str) -> None:
     """Scores that tie, samples whose number each call decides, and less room than there are."""
     made = boxes_kept(limit, center_point_box=center)
-    program = program_of(made, "x.onnx", {"n": 4}, {"kept.0": ROOM}, {})
+    program = program_of(made, "x.onnx", GivenDims({"n": 4}, sizes={"kept.0": ROOM}))
     call, judge = gc.compile(program, backend=backend), ReferenceEvaluator(made)
     rng = np.random.default_rng(3)
     for n in (4, 1):
@@ -52,7 +52,7 @@ def test_boxes_are_kept_as_onnx_keeps_them(limit: int, center: int, backend: str
 @pytest.mark.parametrize("sizes", [["n"], ["n", 2, 3], ["n", 0], []])
 def test_places_of_what_is_not_zero(sizes: list[Any], backend: str) -> None:
     made = model([helper.make_node("NonZero", ["x"], ["y"])], {"x": sizes}, ["y"])
-    program = program_of(made, "x.onnx", {"n": 5} if sizes else {}, {"y.1": 8}, {})
+    program = program_of(made, "x.onnx", GivenDims({"n": 5} if sizes else {}, sizes={"y.1": 8}))
     call = gc.compile(program, backend=backend)
     for n in (0, 1, 5):
         shape = [n, *sizes[1:]] if sizes else []
@@ -66,11 +66,11 @@ def test_places_of_what_is_not_zero(sizes: list[Any], backend: str) -> None:
 
 def test_a_size_is_asked_for() -> None:
     with pytest.raises(gc.GraphcError, match=r"input.*how many rows the result `kept` has.*--dim"):
-        program_of(boxes_kept(3), "x.onnx", {"n": 4}, {}, {})
+        program_of(boxes_kept(3), "x.onnx", GivenDims({"n": 4}))
     with pytest.raises(
         gc.GraphcError, match=r"no `kept.1`; it has n, kept\.0; did you mean `kept\.0`"
     ):
-        program_of(boxes_kept(3), "x.onnx", {"n": 4}, {"kept.1": 3}, {})
+        program_of(boxes_kept(3), "x.onnx", GivenDims({"n": 4}, sizes={"kept.1": 3}))
     made = model([helper.make_node("NonZero", ["x"], ["y"])], {"x": ["n"]}, ["y"])
     with pytest.raises(gc.GraphcError, match=r"or the size of the result, `--dim y\.1=…!`"):
-        program_of(made, "x.onnx", {}, {}, {})
+        program_of(made, "x.onnx")

@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import graphc as gc
-from graphc_frontends.onnx.model import program_of
+from graphc_frontends.onnx.model import GivenDims, program_of
 from tests.support.compiling import RUN_HERE
 
 ML = "ai.onnx.ml"
@@ -138,7 +138,7 @@ def model(values: dict[str, np.ndarray]) -> ModelProto:
 @pytest.mark.parametrize("backend", [b for b in RUN_HERE if b != "c"])
 def test_one_compilation_is_right_at_every_size(backend: str) -> None:
     made = model(arrays(3))
-    call = gc.compile(program_of(made, "x.onnx", {"samples": 8}, {}, {}), backend=backend)
+    call = gc.compile(program_of(made, "x.onnx", GivenDims({"samples": 8})), backend=backend)
     judge = ReferenceEvaluator(made)
     for samples in (1, 3, 8):
         given = arrays(samples)

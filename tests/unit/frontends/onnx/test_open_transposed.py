@@ -73,15 +73,17 @@ def test_a_transposed_convolution_over_open_axes(name: str, backend: str, tmp_pa
         np.testing.assert_allclose(got, wanted, 1e-4, 1e-5, err_msg=f"{n, h, w}")
 
 
-@pytest.mark.parametrize("name", ["strides and dilations", "depthwise"])
-def test_what_is_written_again_is_the_same_to_others(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_written_is_the_same_again_and_to_others(name: str, tmp_path: Path) -> None:
     net = gc.load_program(made(name, tmp_path), bounds={"h": 7, "w": 6})
     gc.export_onnx(net, tmp_path / "again.onnx")
     judge, call = ReferenceEvaluator(str(tmp_path / "again.onnx")), gc.compile(net)
+    again = gc.compile(gc.load_program(tmp_path / "again.onnx"))
     for n, h, w in SIZES:
         x = RANDOM.normal(size=(n, 4, h, w)).astype(np.float32)
-        (written,) = _outputs(judge, x)
-        np.testing.assert_allclose(written, call(x=x)["y"], 1e-4, 1e-5)
+        (written,), wanted = _outputs(judge, x), call(x=x)["y"]
+        np.testing.assert_allclose(written, wanted, 1e-4, 1e-5)
+        np.testing.assert_allclose(again(x=x)["y"], wanted, 1e-4, 1e-5)
 
 
 def test_over_a_third_axis(tmp_path: Path) -> None:

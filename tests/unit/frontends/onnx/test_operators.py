@@ -45,7 +45,7 @@ def graph(nodes: Sequence[Any], given: Mapping[str, Any]) -> Any:
 def compiled(
     nodes: Sequence[Any], fixed: Mapping[str, Any], given: Mapping[str, Any], **how: Any
 ) -> Any:
-    program = program_of(graph(nodes, {**given, **fixed}), "x.onnx", {}, {}, fixed)
+    program = program_of(graph(nodes, {**given, **fixed}), "x.onnx", values=fixed)
     return gc.compile(program, backend="numpy", **how)
 
 
@@ -76,7 +76,7 @@ def test_before_version_7_an_attribute_says_whether_the_second_operand_is_repeat
     x, y = np.arange(24.0).reshape(2, 3, 4), np.arange(3.0)
     add = node("Add", ["x", "y"], ["z"], broadcast=1, axis=1)
     made = model([add], {"x": x.shape, "y": y.shape}, ["z"], kind=TensorProto.DOUBLE, opset=6)
-    call = gc.compile(program_of(made, "x.onnx", {}, {}, {}), backend="numpy")
+    call = gc.compile(program_of(made, "x.onnx"), backend="numpy")
     np.testing.assert_array_equal(call(x=x, y=y)["z"], x + y[:, None])
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("onnx", reason="requires the package onnx (graphc[onnx])")
 from onnx import TensorProto, helper, numpy_helper
 
 import graphc as gc
-from graphc_frontends.onnx.model import program_of
+from graphc_frontends.onnx.model import GivenDims, program_of
 
 RNG = np.random.default_rng(3)
 SIZES = (1, 3, 8)
@@ -29,7 +29,7 @@ def compiled(
         [numpy_helper.from_array(np.asarray(v), n) for n, v in weights.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    return gc.compile(program_of(model, "test.onnx", {"batch": 8}, {}, {}), backend="llvm")
+    return gc.compile(program_of(model, "test.onnx", GivenDims({"batch": 8})), backend="llvm")
 
 
 def quantised(numbers: np.ndarray, dtype: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ pytest.importorskip("onnx", reason="requires the package onnx (graphc[onnx])")
 from onnx import TensorProto, helper
 
 import graphc as gc
-from graphc_frontends.onnx.model import STEP, program_of
+from graphc_frontends.onnx.model import STEP, GivenDims, program_of
 from tests.support.onnx_models import model
 
 node = helper.make_node
@@ -35,7 +35,7 @@ SHARES = np.array([0, 0.1, 0.2, 0.7, 0], np.float32)
 def drawing(nodes: list[Any] = NODES, **how: Any) -> Any:
     outputs = [name for n in nodes for name in n.output]
     made = model(nodes, {"x": ["n", 5], "chance": [3, 600]}, outputs, FIXED)
-    return program_of(made, "x.onnx", {"n": 600}, {}, how)
+    return program_of(made, "x.onnx", GivenDims({"n": 600}), how)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
@@ -83,7 +83,7 @@ def test_the_step_can_be_fixed() -> None:
 def test_without_a_draw_there_is_no_step() -> None:
     nodes = [node("Dropout", ["x", "rate", "no"], ["y"])]
     made = model(nodes, {"x": [2]}, ["y"], {**FIXED, "no": np.array(False)})
-    program = program_of(made, "x.onnx", {}, {}, {})
+    program = program_of(made, "x.onnx")
     assert [a.name for a in program.function.arguments] == ["x"]
 
 
@@ -98,4 +98,4 @@ def test_a_step_of_a_loop_draws_nothing() -> None:
         [node("Scan", ["x"], ["ys"], body=inner, num_scan_inputs=1)], {"x": [4, 3]}, ["ys"]
     )
     with pytest.raises(gc.GraphcError, match=r"not-supported.*random number in a step of a loop"):
-        program_of(made, "x.onnx", {}, {}, {})
+        program_of(made, "x.onnx")

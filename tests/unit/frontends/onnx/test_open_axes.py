@@ -1,0 +1,267 @@
+"""Operators that move, choose and put elements along axes whose sizes calls decide: one compilation
+at several sizes, judged by ONNX's own evaluator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="requires the package onnx (graphc[onnx])")
+
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import graphc as gc
+from graphc_frontends.onnx.model import GivenDims, program_of
+from tests.support.compiling import RUN_HERE
+
+node = helper.make_node
+FIXED = {
+    "zero": np.array(0),
+    "one": np.array(1),
+    "two": np.array(2),
+    "minus two": np.array(-2),
+    "zeros": np.array([0]),
+    "ones": np.array([1]),
+    "threes": np.array([3]),
+    "twos": np.array([2]),
+    "fives": np.array([5]),
+    "minus": np.array([-1]),
+    "halves": np.array([2, 4]),
+    "numbers": np.arange(40).reshape(1, 40),
+    "places": np.array([[1, 0], [-1, 2], [0, 1]]),
+    "first": np.array([[0, -1], [1, 0]]),
+    "picked": np.array([0, -1, 1]),
+    "around": np.array([0, 1, 0, 0, 2, 0]),
+}
+
+
+def sizes_of_x() -> list[Any]:
+    """Nodes that give n and t, the sizes of x, as vectors and as numbers."""
+    return [
+        node("Shape", ["x"], ["n"], end=1),
+        node("Shape", ["x"], ["t"], start=1, end=2),
+        node("Squeeze", ["t", "zeros"], ["t number"]),
+        node("Squeeze", ["n", "zeros"], ["n number"]),
+    ]
+
+
+NODES = [
+    *sizes_of_x(),
+    node("Split", ["x", "halves"], ["split.0", "split.1"], axis=2),
+    node("Slice", ["numbers", "zeros", "t", "ones"], ["positions"]),
+    node("Gather", ["x", "picked"], ["gathered"], axis=1),
+    node("MatMul", ["x", "x^T"], ["square"]),
+    node("Trilu", ["square"], ["triu"], upper=1),
+    node("Trilu", ["square", "two"], ["triu 2"], upper=1),
+    node("Trilu", ["square", "minus two"], ["tril -2"], upper=0),
+    node("Trilu", ["square", "t number"], ["tril t"], upper=0),
+    node("GatherND", ["x", "places"], ["nd"]),
+    node("GatherND", ["x", "rows"], ["nd of each"], batch_dims=1),
+    node("ScatterND", ["x", "places", "changes"], ["put"]),
+    node("ScatterND", ["x", "places", "changes"], ["added"], reduction="add"),
+    node("ScatterND", ["x", "places", "changes"], ["largest"], reduction="max"),
+    node("ScatterElements", ["x", "few", "some"], ["elements"], axis=1),
+    node("ScatterElements", ["x", "few", "some"], ["more"], axis=1, reduction="mul"),
+    node("ArgMax", ["x"], ["argmax"], axis=1),
+    node("ArgMin", ["x"], ["argmin"], axis=1, keepdims=0, select_last_index=1),
+    node("Hardmax", ["x"], ["hardmax"], axis=1),
+    node("Concat", ["n", "ones", "t"], ["by sizes"], axis=0),
+    node("Unsqueeze", ["picked", "halves 2"], ["column"]),
+    node("Tile", ["column", "by sizes"], ["tiled"]),
+    node("Concat", ["twos", "t", "ones"], ["by t"], axis=0),
+    node("Tile", ["x", "by t"], ["tiled x"]),
+    node("Concat", ["t", "threes"], ["target"], axis=0),
+    node("Expand", ["picked", "target"], ["expanded"]),
+    *(node("Pad", ["x", "around"], [mode], mode=mode) for mode in ("reflect", "edge", "wrap")),
+    node("Mod", ["t", "fives"], ["rest"]),
+    node("Sub", ["fives", "rest"], ["missing"]),
+    node("Concat", ["zeros", "zeros", "zeros", "zeros", "missing", "zeros"], ["widths"], axis=0),
+    node("Pad", ["x", "widths"], ["filled up"]),
+    node("Mul", ["n", "t"], ["total"]),
+    node("Div", ["total", "n"], ["quotient"]),
+    node("Div", ["t", "n"], ["of two sizes"]),
+    node("Mod", ["fives", "t"], ["rest of five"]),
+    node("MaxPool", ["x"], ["pool"], kernel_shape=[3], strides=[2], ceil_mode=1),
+    node("AveragePool", ["x"], ["mean"], kernel_shape=[3], pads=[1, 1]),
+    node("AveragePool", ["x"], ["mean 2"], kernel_shape=[3], strides=[2], ceil_mode=1),
+]  # fmt: skip
+FIXED["halves 2"] = np.array([1, 2])
+OPENED = ("x", "x^T", "changes", "rows", "few", "some")
+SIZES = ((2, 5), (3, 4), (4, 9))
+
+
+def arrays(n: int, t: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(n * 100 + t)
+    x = rng.normal(size=(n, t, 6)).astype(np.float32)
+    return {
+        "x": x,
+        "x^T": np.ascontiguousarray(x.transpose(0, 2, 1)),
+        "changes": rng.normal(size=(3, 6)).astype(np.float32),
+        "rows": np.stack([np.arange(n) % t, np.arange(n) % 6], -1),
+        "few": np.stack([rng.permutation(t)[:2] for _ in range(n * 4)]).reshape(n, 4, 2)
+        .transpose(0, 2, 1)
+        .copy(),
+        "some": rng.normal(size=(n, 2, 4)).astype(np.float32),
+    }  # fmt: skip
+
+
+def model(nodes: list[Any], shapes: dict[str, list[Any]], kinds: dict[str, int]) -> ModelProto:
+    def port(name: str, shape: list[Any] | None) -> Any:
+        return helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+
+    outputs = [name for n in nodes for name in n.output]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [port(n, s) for n, s in shapes.items()],
+        [port(n, None) for n in outputs],
+        [numpy_helper.from_array(a, n) for n, a in FIXED.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+def judged(made: ModelProto, call: Any, given: dict[str, np.ndarray]) -> None:
+    wanted = ReferenceEvaluator(made).run(None, given)
+    assert isinstance(wanted, list)
+    found = call(**given)
+    for (name, got), good in zip(found.items(), wanted, strict=True):
+        assert got.shape == np.shape(good), name
+        np.testing.assert_allclose(got, good, 1e-4, 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_one_compilation_is_right_at_every_size(backend: str) -> None:
+    shapes: dict[str, list[Any]] = {
+        "x": ["n", "t", 6],
+        "x^T": ["n", 6, "t"],
+        "changes": [3, 6],
+        "rows": ["n", 2],
+        "few": ["n", 2, 4],
+        "some": ["n", 2, 4],
+    }
+    kinds = dict.fromkeys(("rows", "few"), int(TensorProto.INT64))
+    made = model(NODES, shapes, kinds)
+    program = program_of(made, "x.onnx", GivenDims({"n": 4, "t": 9}))
+    call = gc.compile(program, backend=backend)
+    for n, t in SIZES:
+        judged(made, call, arrays(n, t))
+
+
+# --- Resize --------------------------------------------------------------------------------------
+
+MODES = [
+    *(
+        {"mode": mode, "coordinate_transformation_mode": how}
+        for mode in ("linear", "cubic")
+        for how in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+    ),
+    *(
+        {"mode": "nearest", "coordinate_transformation_mode": how, "nearest_mode": rounding}
+        for how in ("asymmetric", "half_pixel")
+        for rounding in ("floor", "round_prefer_floor", "ceil", "round_prefer_ceil")
+    ),
+    {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+    {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1},
+]
+"""Where one element is left, ONNX's evaluator has its own idea of `pytorch_half_pixel`."""
+SCALES = {"twice": [2.0, 3.0], "part": [1.5, 0.5]}
+
+
+def resizes() -> list[Any]:
+    """Each mode by scales, and to the sizes of another input."""
+    nodes = [node("Shape", ["like"], ["wanted"], start=2)]
+    for i, mode in enumerate(MODES):
+        for name in SCALES:
+            nodes.append(node("Resize", ["x", "", name], [f"{name}.{i}"], axes=[2, 3], **mode))
+        sizes = [f"sizes.{i}"]
+        nodes.append(node("Resize", ["x", "", "", "wanted"], sizes, axes=[2, 3], **mode))
+    by_half = {"mode": "linear", "antialias": 1}
+    nodes.append(node("Resize", ["x", "", "half"], ["smooth"], axes=[2, 3], **by_half))
+    return nodes
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_resize(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scales = {n: np.array(s, np.float32) for n, s in {**SCALES, "half": [0.5, 0.5]}.items()}
+    monkeypatch.setattr(f"{__name__}.FIXED", scales)
+    shapes: dict[str, list[Any]] = {"x": ["n", 2, "h", "w"], "like": ["n", 1, "a", "b"]}
+    made = model(resizes(), shapes, {})
+    bounds = {"n": 2, "h": 6, "w": 8, "a": 9, "b": 7}
+    call = gc.compile(program_of(made, "x.onnx", GivenDims(bounds)), backend=backend)
+    rng = np.random.default_rng(0)
+    for n, h, w, a, b in ((1, 2, 4, 3, 2), (2, 6, 8, 9, 7), (1, 5, 4, 2, 4)):
+        given = {
+            "x": rng.normal(size=(n, 2, h, w)).astype(np.float32),
+            "like": np.zeros((n, 1, a, b), np.float32),
+        }
+        judged(made, call, given)
+
+
+def test_a_scale_that_is_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.FIXED", {"scale": np.array([1, 1.23456], np.float32)})
+    made = model([node("Resize", ["x", "", "scale"], ["y"])], {"x": ["n", "h"]}, {})
+    with pytest.raises(gc.GraphcError, match=r"the scale 1.2345.* over an axis of the size H"):
+        program_of(made, "x.onnx", GivenDims({"h": 8}))
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def windows() -> list[Any]:
+    """Padding that follows from the sizes."""
+    apart = {"strides": [2, 3], "kernel_shape": [3, 3]}
+    return [
+        node("Conv", ["x", "w"], [f"conv {how}"], auto_pad=how, **apart)
+        for how in ("SAME_UPPER", "SAME_LOWER")
+    ] + [
+        node("Conv", ["x", "v"], ["depthwise"], auto_pad="SAME_UPPER", group=2, **apart),
+        node("MaxPool", ["x"], ["most"], auto_pad="SAME_UPPER", **apart),
+        node("AveragePool", ["x"], ["mean"], auto_pad="SAME_LOWER", **apart),
+    ]
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_padding_for_as_many_windows_as_strides(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = {"w": (3, 2, 3, 3), "v": (2, 1, 3, 3)}
+    made = {n: rng.normal(size=s).astype(np.float32) for n, s in weights.items()}
+    monkeypatch.setattr(f"{__name__}.FIXED", made)
+    shapes: dict[str, list[Any]] = {"x": ["n", 2, "h", "w"]}
+    program = program_of(
+        model(windows(), shapes, {}), "x.onnx", GivenDims({"n": 2, "h": 9, "w": 8})
+    )
+    call = gc.compile(program, backend=backend)
+    for n, h, w in ((1, 1, 1), (2, 9, 8), (1, 4, 6), (2, 5, 7)):
+        x = rng.normal(size=(n, 2, h, w)).astype(np.float32)
+        fixed = model(windows(), {"x": [n, 2, h, w]}, {})
+        wanted = gc.compile(program_of(fixed, "x.onnx"), backend="reference")(x=x)
+        for name, got in call(x=x).items():
+            np.testing.assert_allclose(got, wanted[name], 1e-4, 1e-5, err_msg=f"{name} {h} {w}")
+
+
+# --- whether a size is a number ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2, 3, -1])
+def test_an_if_on_a_size_is_decided_by_each_call(number: int) -> None:
+    def branch(name: str) -> Any:
+        output = helper.make_tensor_value_info("b", TensorProto.FLOAT, None)
+        return helper.make_graph([node(name, ["x"], ["b"])], "b", [], [output])
+
+    nodes = [
+        node("Shape", ["x"], ["n"], end=1),
+        node("Constant", [], ["number"], value_ints=[number]),
+        node("Equal", ["n", "number"], ["is it"]),
+        node("Squeeze", ["is it", "zeros"], ["condition"]),
+        node("If", ["condition"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs")),
+    ]
+    made = model(nodes, {"x": ["n", 2]}, {})
+    del made.graph.output[:4]
+    call = gc.compile(program_of(made, "x.onnx"))
+    for n in (1, 2, 3):
+        judged(made, call, {"x": np.random.default_rng(n).normal(size=(n, 2)).astype(np.float32)})
