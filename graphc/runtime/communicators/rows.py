@@ -72,7 +72,8 @@ class Columns:
 
     def of(self, communicator: Communicator, mine: Array, counts: Sequence[int]) -> Array:
         """(all rows, stop - start)."""
-        rows, columns = np.divmod(np.flatnonzero(mine), mine.shape[1])
+        # Of bools it takes a tenth of the time that it takes of numbers.
+        rows, columns = np.divmod(np.flatnonzero(mine != 0), mine.shape[1])
         is_dense = len(rows) > 1 and not bool((np.diff(rows) > 0).all())
         if counts_of(communicator, int(is_dense)).any():
             return np.ascontiguousarray(
