@@ -4,10 +4,9 @@
     stage 1   a part of the outputs, their maximum     meeting 1   all_fold
     …
 
-An operation is in the earliest stage that has what it reads, but what costs nothing (constants,
-broadcasts, reshapes) is in each stage that reads it. Meetings have all collectives that wait for
-the same stage. What a stage makes for later ones is a result of it and an argument of theirs.
-Any backend compiles a stage, which knows nothing of members.
+Which stage computes what is in `stage_places.py`. Meetings have all collectives that come behind
+the same stage. What a stage makes for later ones is a result of it and an argument of theirs. Any
+backend compiles a stage, which knows nothing of members.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from graphc.driver.compile import lower_by, run_passes
 from graphc.driver.members import compile_operations
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.driver.stage_places import stage_places
 from graphc.ir.clone import clone_shallow, empty_like
-from graphc.ir.codegen import FREE, Collective
 from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
 from graphc.ops import default_context
@@ -82,15 +81,12 @@ class _Cut:
     def __init__(self, module: Module, function: Function) -> None:
         self.module, self.function = module, function
         self.ops = [op for op in function.block if op is not function.block.terminator]
-        self.ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
-        self.behind: dict[Operation, int] = {}
-        for op in self.ops:
-            stage = max([0, *(self.ready[x] for x in op.operands)])
-            if isinstance(op.opdef.codegen, Collective):
-                self.behind[op] = stage
-                stage += 1
-            self.ready.update(dict.fromkeys(op.results, stage))
-        self.count = 1 + max(self.ready.values())
+        self.places = stage_places(function)
+        self.ready, self.behind, self.count = (
+            self.places.ready,
+            self.places.behind,
+            self.places.count,
+        )
         self.names: dict[Value, str] = {}
 
     def made(self) -> tuple[list[Module], list[list[Exchange]]]:
@@ -120,14 +116,8 @@ class _Cut:
         return modules, meetings
 
     def _stage_of(self, op: Operation) -> int:
-        if op is self.function.block.terminator:
-            return 0
-        if op in self.behind:
-            return self.behind[op]
-        if isinstance(op.opdef.codegen, FREE):  # computed wherever it is read
-            readers = [r for v in op.results for r in v.users()]
-            return max([0, *(self._stage_of(r) for r in readers)])
-        return self.ready[op.results[0]]
+        """The last stage that reads the operands."""
+        return self.places.last.get(op, self.count - 1)
 
     def _name(self, value: Value) -> str:
         if value.op is None:
@@ -139,7 +129,7 @@ class _Cut:
         return value.op is None or value.op in self.behind
 
     def _is_free(self, value: Value) -> bool:
-        return value.op is not None and isinstance(value.op.opdef.codegen, FREE)
+        return value.op is not None and value.op in self.places.again
 
     def _exchange(self, op: Operation) -> Exchange:
         gives = tuple(self._name(x) for x in op.operands)

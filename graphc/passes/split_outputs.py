@@ -315,7 +315,10 @@ class _Splitting:
                 self._keep(op)
 
     def _meets_no_own(self, op: Operation) -> bool:
-        return all(x in self._native or x in self._uniform for x in op.operands)
+        return all(
+            x in self._native or x in self._uniform or _is_number_of_samples(x)
+            for x in op.operands
+        )
 
     def _keep(self, op: Operation) -> None:
         """As it was, of this member's samples."""
@@ -449,6 +452,12 @@ class _Splitting:
         copy = clone_shallow(op)
         copy.set_operands(values)
         self.b.block.append(copy)
+
+
+def _is_number_of_samples(value: Value) -> bool:
+    """Whether there is one number for each sample, which is sent to all sooner than waited for."""
+    first, *others = value.tensor.dims or (1,)
+    return isinstance(first, Symbol) and all(d == 1 for d in others)
 
 
 def _role(params: MatmulParams, index: int, rank: int, axis: int) -> tuple[str, int]:

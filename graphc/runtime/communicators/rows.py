@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.runtime.communicators.communicator import Communicator, PieceCommunicator
-from graphc.runtime.communicators.sums import gather_rows, tree_sum
+from graphc.runtime.communicators.sums import Room, gather_rows, tree_sum
 
 Array = np.ndarray
 
@@ -69,9 +69,12 @@ class Columns:
 
     def __init__(self, start: int, stop: int) -> None:
         self._start, self._stop = start, stop
+        self._room = Room()
+        self._found = np.empty((0, 0))
+        self._set: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def of(self, communicator: Communicator, mine: Array, counts: Sequence[int]) -> Array:
-        """(all rows, stop - start)."""
+        """(all rows, stop - start), until the next call."""
         # Of bools it takes a tenth of the time that it takes of numbers.
         rows, columns = np.divmod(np.flatnonzero(mine != 0), mine.shape[1])
         is_dense = len(rows) > 1 and not bool((np.diff(rows) > 0).all())
@@ -84,7 +87,18 @@ class Columns:
         numbers = np.zeros(len(mine), mine.dtype)
         numbers[rows] = mine[rows, columns]
         places, numbers = (gathered(communicator, a, counts) for a in (places, numbers))
-        found = np.zeros((len(places), self._stop - self._start), mine.dtype)
         here = np.flatnonzero((places >= self._start) & (places < self._stop))
-        found[here, places[here] - self._start] = numbers[here]
-        return found
+        return self._one_in_each(here, places[here] - self._start, numbers, mine.dtype)
+
+    def _one_in_each(self, rows: Array, columns: Array, numbers: Array, dtype: np.dtype) -> Array:
+        """Zeros but for a number in each of these rows: where it was in the last call becomes zero,
+        which is less to write than all."""
+        shape = len(numbers), self._stop - self._start
+        if (self._found.shape, self._found.dtype) == (shape, dtype):
+            self._found[self._set] = 0
+        else:
+            self._found = self._room.of(shape, dtype)
+            self._found.fill(0)
+        self._set = rows, columns
+        self._found[rows, columns] = numbers[rows]
+        return self._found

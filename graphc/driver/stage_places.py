@@ -1,0 +1,127 @@
+"""Which stage of a function computes what, where collectives cut it into stages.
+
+    %h = matmul …            stage 0        %v = mul %momentum, %velocity      in stage 2, not 0:
+    %m = all_fold %z         behind 0       %w = add %v, %g                    the only one to read it
+    %s = sub %z, %m          in stages 1 and 2, each of which reads it
+
+There are as many stages as collectives wait for each other. Others come as late as what reads them
+allows, so that they share the meetings of those. An operation is in the first stage that has what
+it reads. What another stage reads is written to memory and read there, unless that stage computes
+it again: what costs nothing (constants, broadcasts, reshapes) always, light arithmetic if it reads
+at most two arrays of its size, which are in memory anyway. O(operations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphc.ir.codegen import FREE, Collective, Elementwise
+from graphc.ir.core import Function, Operation, Value
+from graphc.ir.dims import bound_elements
+from graphc.passes.analysis.costs import is_light
+
+LARGE_ARRAYS = 2
+"""That are read to compute an array again: one is written and read where it is kept."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """count   of stages
+    ready   by value: the first stage that has it
+    behind  by collective: the stage that it comes behind
+    again   the operations that are computed in every stage that reads them
+    last    by operation: the last stage that computes it
+    """
+
+    count: int
+    ready: Mapping[Value, int]
+    behind: Mapping[Operation, int]
+    again: frozenset[Operation]
+    last: Mapping[Operation, int]
+
+
+def stage_places(function: Function) -> Places:
+    ops = [op for op in function.block if op is not function.block.terminator]
+    count = 1 + max(_ready(function, ops, {}).values(), default=0)
+    behind = _latest(ops, count)
+    ready = _ready(function, ops, behind)
+    again = _computed_again(ops, ready, behind)
+    return Places(count, ready, behind, again, _last(ops, ready, behind, again, count - 1))
+
+
+def _ready(
+    function: Function, ops: list[Operation], behind: Mapping[Operation, int]
+) -> dict[Value, int]:
+    """The first stage that has a value; of a collective that is not `behind` one, as early as
+    possible."""
+    ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
+    for op in ops:
+        stage = max([0, *(ready[x] for x in op.operands)])
+        if isinstance(op.opdef.codegen, Collective):
+            stage = 1 + behind.get(op, stage)
+        ready.update(dict.fromkeys(op.results, stage))
+    return ready
+
+
+def _latest(ops: list[Operation], count: int) -> dict[Operation, int]:
+    """The last stage that each collective may come behind."""
+    latest: dict[Operation, int] = {}
+    behind: dict[Operation, int] = {}
+    for op in reversed(ops):
+        stages = [latest[user] for v in op.results for user in v.users() if user in latest]
+        latest[op] = min([count - 1, *stages])
+        if isinstance(op.opdef.codegen, Collective):
+            latest[op] -= 1
+            behind[op] = latest[op]
+    return dict(reversed(behind.items()))
+
+
+def _computed_again(
+    ops: list[Operation], ready: Mapping[Value, int], behind: Mapping[Operation, int]
+) -> frozenset[Operation]:
+    free = {op for op in ops if isinstance(op.opdef.codegen, FREE)}
+    reads = _last(ops, ready, behind, frozenset(free), 0)
+
+    def is_in_memory(value: Value) -> bool:
+        stages = (reads[user] for user in value.users() if user in reads)
+        return (
+            value.op is None
+            or value.op in behind
+            or any(user in behind for user in value.users())
+            or any(stage > ready[value] for stage in stages)
+        )
+
+    again: set[Operation] = set(free)
+    arrays: dict[Value, dict[Value, None]] = {}
+    for op in ops:
+        its = {v: None for x in op.operands for v in arrays.get(x, {x: None})}
+        if isinstance(op.opdef.codegen, Elementwise) and is_light(op) and is_in_memory(op.result):
+            size = bound_elements(op.result.tensor.dims)
+            large = [v for v in its if bound_elements(v.tensor.dims) >= size]
+            if len(large) <= LARGE_ARRAYS and all(map(is_in_memory, large)):
+                again.add(op)
+        if op in again:
+            arrays.update(dict.fromkeys(op.results, its))
+    return frozenset(again)
+
+
+def _last(
+    ops: list[Operation],
+    ready: Mapping[Value, int],
+    behind: Mapping[Operation, int],
+    again: frozenset[Operation],
+    returned: int,
+) -> dict[Operation, int]:
+    """The last stage that computes each operation; `returned`, of those that are computed again and
+    returned."""
+    last: dict[Operation, int] = {}
+    for op in reversed(ops):
+        if op in behind:
+            last[op] = behind[op]
+        elif op in again:
+            readers = [user for v in op.results for user in v.users()]
+            last[op] = max([0, *(last.get(user, returned) for user in readers)])
+        else:
+            last[op] = ready[op.results[0]]
+    return last
