@@ -4,8 +4,8 @@
     %m = all_fold %z         behind 0       %w = add %v, %g                    the only one to read it
     %s = sub %z, %m          in stages 1 and 2, each of which reads it
 
-There are as many stages as collectives wait for each other. Others come as late as what reads them
-allows, so that they share the meetings of those. An operation is in the first stage that has what
+There are as many stages as collectives wait for each other. Others share the meetings of those: of
+one of their kind, else the last one that comes before what reads them. An operation is in the first stage that has what
 it reads. What another stage reads is written to memory and read there, unless that stage computes
 it again: what costs nothing (constants, broadcasts, reshapes) always, light arithmetic if it reads
 at most two arrays of its size, which are in memory anyway. O(operations).
@@ -43,38 +43,58 @@ class Places:
 
 def stage_places(function: Function) -> Places:
     ops = [op for op in function.block if op is not function.block.terminator]
-    count = 1 + max(_ready(function, ops, {}).values(), default=0)
-    behind = _latest(ops, count)
-    ready = _ready(function, ops, behind)
+    earliest = _earliest(function, ops)
+    count = 1 + max(earliest.values(), default=0)
+    ready, behind = _placed(function, ops, earliest, _latest(ops, count))
     again = _computed_again(ops, ready, behind)
     return Places(count, ready, behind, again, _last(ops, ready, behind, again, count - 1))
 
 
-def _ready(
-    function: Function, ops: list[Operation], behind: Mapping[Operation, int]
-) -> dict[Value, int]:
-    """The first stage that has a value; of a collective that is not `behind` one, as early as
-    possible."""
+def _earliest(function: Function, ops: list[Operation]) -> dict[Value, int]:
+    """The first stage that may have a value."""
     ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
     for op in ops:
         stage = max([0, *(ready[x] for x in op.operands)])
-        if isinstance(op.opdef.codegen, Collective):
-            stage = 1 + behind.get(op, stage)
-        ready.update(dict.fromkeys(op.results, stage))
+        ready.update(dict.fromkeys(op.results, stage + _is_collective(op)))
     return ready
 
 
 def _latest(ops: list[Operation], count: int) -> dict[Operation, int]:
-    """The last stage that each collective may come behind."""
+    """The last stage that may compute an operation, or that a collective may come behind."""
     latest: dict[Operation, int] = {}
-    behind: dict[Operation, int] = {}
     for op in reversed(ops):
         stages = [latest[user] for v in op.results for user in v.users() if user in latest]
-        latest[op] = min([count - 1, *stages])
-        if isinstance(op.opdef.codegen, Collective):
-            latest[op] -= 1
-            behind[op] = latest[op]
-    return dict(reversed(behind.items()))
+        latest[op] = min([count - 1, *stages]) - _is_collective(op)
+    return latest
+
+
+def _placed(
+    function: Function,
+    ops: list[Operation],
+    earliest: Mapping[Value, int],
+    latest: Mapping[Operation, int],
+) -> tuple[dict[Value, int], dict[Operation, int]]:
+    """The first stage that has a value, and what collectives come behind: one of the same kind that
+    others wait for, or the last possible one."""
+    waited_for = {
+        (op.opdef, latest[op])
+        for op in ops
+        if _is_collective(op) and earliest[op.results[0]] == latest[op] + 1
+    }
+    ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
+    behind: dict[Operation, int] = {}
+    for op in ops:
+        stage = max([0, *(ready[x] for x in op.operands)])
+        if _is_collective(op):
+            stages = range(stage, latest[op])
+            behind[op] = next((s for s in stages if (op.opdef, s) in waited_for), latest[op])
+            stage = behind[op] + 1
+        ready.update(dict.fromkeys(op.results, stage))
+    return ready, behind
+
+
+def _is_collective(op: Operation) -> bool:
+    return isinstance(op.opdef.codegen, Collective)
 
 
 def _computed_again(

@@ -41,6 +41,10 @@ from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Exchange, Stage, StagedFunction
 
 
+TOGETHER = ("sum", "gather")
+"""Kinds of exchanges of which one does what several do."""
+
+
 def compile_split(
     communicator: Communicator,
     names: Sequence[str],
@@ -77,6 +81,21 @@ def cut(module: Module, function: Function) -> tuple[list[Module], list[list[Exc
     return _Cut(module, function).made()
 
 
+def _add_exchange(meeting: list[Exchange], exchange: Exchange) -> None:
+    """Sums of one element type, and rows of the same samples, travel together."""
+    for index, other in enumerate(meeting):
+        alike = ((e.kind, e.dtype, e.own, e.total) for e in (exchange, other))
+        if exchange.kind in TOGETHER and len({*alike}) == 1:
+            meeting[index] = replace(
+                other,
+                gives=(*other.gives, *exchange.gives),
+                gets=(*other.gets, *exchange.gets),
+                columns=(*other.columns, *exchange.columns),
+            )
+            return
+    meeting.append(exchange)
+
+
 class _Cut:
     def __init__(self, module: Module, function: Function) -> None:
         self.module, self.function = module, function
@@ -94,7 +113,7 @@ class _Cut:
         given: list[dict[Value, None]] = [{} for _ in range(self.count)]
         meetings: list[list[Exchange]] = [[] for _ in range(self.count - 1)]
         for op, stage in self.behind.items():
-            meetings[stage].append(self._exchange(op))
+            _add_exchange(meetings[stage], self._exchange(op))
             for x in op.operands:
                 if not self._is_outside(x):
                     given[stage if self._is_free(x) else self.ready[x]][x] = None
@@ -136,14 +155,14 @@ class _Cut:
         gets = tuple(self._name(v) for v in op.results)
         made = Exchange("own", gives, gets)
         if op.opdef is ALL_REDUCE:
-            made = replace(made, kind="sum")
+            made = replace(made, kind="sum", dtype=op.results[0].tensor.dtype.value)
         elif op.opdef is REDUCE_SCATTER:
             made = replace(made, kind="scatter")
         elif op.opdef is ALL_FOLD:
             made = replace(made, kind=op.params_as(AllFoldParams).by)
         elif op.opdef is ALL_GATHER:
             params = op.params_as(AllGatherParams)
-            made = replace(made, kind="gather", start=params.start, stop=params.stop)
+            made = replace(made, kind="gather", columns=((params.start, params.stop),))
         has_samples = op.opdef not in (ALL_REDUCE, ALL_FOLD)
         if has_samples:
             (own, total) = op.operands[0].tensor.dims[0], op.result.tensor.dims[0]

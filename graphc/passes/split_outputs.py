@@ -372,6 +372,8 @@ class _Splitting:
                 self._become(op, axis, transpose(b, value, order))
 
     def _folded(self, value: Value, by: Fold) -> Value:
+        if by == "add" and not value.tensor.symbols() and value.tensor.dtype.is_float:
+            return all_reduce(self.b, [value], self.part.members)[0]
         return all_fold(self.b, value, self.part.members, by)
 
     def _axis_after(self, op: Operation, axis: int) -> int:

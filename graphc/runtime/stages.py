@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.communicators.rows import (
-    Columns,
+    Gathering,
     counts_of,
     folded,
     gathered,
@@ -38,8 +38,10 @@ class Stage:
 class Exchange:
     """One thing that is done in a meeting, with arrays by name.
 
-    own, total   the dims of a member's samples and of all
-    start, stop  the columns that are taken, with `stop` 0 all
+    own, total  the dims of a member's samples and of all
+    columns     of each array whose rows are gathered: the first column that is taken and the one
+                behind the last, which is 0 where all are
+    dtype       of sums
     """
 
     kind: Literal["sum", "add", "maximum", "minimum", "gather", "scatter", "own"]
@@ -47,8 +49,8 @@ class Exchange:
     gets: tuple[str, ...]
     own: str = ""
     total: str = ""
-    start: int = 0
-    stop: int = 0
+    columns: tuple[tuple[int, int], ...] = ()
+    dtype: str = ""
 
 
 class StagedFunction(CompiledFunction):
@@ -74,7 +76,7 @@ class StagedFunction(CompiledFunction):
         bounds = {d.name: d.bound for stage in stages for d in stage.signature.dims}
         self._bounds = {total: bounds[total] for total in self._dims.values()}
         self._rooms: dict[str, Room] = {}
-        self._columns = {e.gets[0]: Columns(e.start, e.stop) for e in every if e.stop}
+        self._gatherings = {e.gets[0]: Gathering(e.columns) for e in every if e.columns}
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
@@ -135,18 +137,17 @@ class StagedFunction(CompiledFunction):
         given = [arrays[name] for name in exchange.gives]
         if exchange.kind in ("sum", "add"):
             return dict(zip(gets, self._sums(gets[0], given), strict=True))
+        if exchange.kind == "gather":
+            rows = self._gatherings[gets[0]].of(communicator, given, counts[exchange.own])
+            return dict(zip(gets, rows, strict=True))
         first = given[0]
         if exchange.kind in ("maximum", "minimum"):
             return {gets[0]: folded(communicator, first, exchange.kind)}
         its = counts[exchange.own]
         if exchange.kind == "scatter":
             return {gets[0]: scattered_sum(communicator, first, its)}
-        if exchange.kind == "own":
-            start = sum(its[: communicator.rank])
-            return {gets[0]: first[start : start + its[communicator.rank]]}
-        if exchange.stop:
-            return {gets[0]: self._columns[gets[0]].of(communicator, first, its)}
-        return {gets[0]: gathered(communicator, first, its)}
+        start = sum(its[: communicator.rank])
+        return {gets[0]: first[start : start + its[communicator.rank]]}
 
     def _sums(self, name: str, given: Sequence[Array]) -> list[Array]:
         """The sums over members, side by side in one array."""
