@@ -112,11 +112,14 @@ def _computed_again(
             or any(stage > ready[value] for stage in stages)
         )
 
+    def is_returned(op: Operation) -> bool:
+        return any(user not in reads for user in op.result.users())
+
     again: set[Operation] = set(free)
     arrays: dict[Value, dict[Value, None]] = {}
     for op in ops:
         its = {v: None for x in op.operands for v in arrays.get(x, {x: None})}
-        if isinstance(op.opdef.codegen, Elementwise) and is_light(op) and is_in_memory(op.result):
+        if isinstance(op.opdef.codegen, Elementwise) and is_light(op) and not is_returned(op):
             size = bound_elements(op.result.tensor.dims)
             large = [v for v in its if bound_elements(v.tensor.dims) >= size]
             if len(large) <= LARGE_ARRAYS and all(map(is_in_memory, large)):
