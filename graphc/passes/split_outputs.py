@@ -120,7 +120,7 @@ class _Splitting:
             is_split = self._is_split(name, role)
             type = argument.tensor
             if is_split:
-                self._require_enough(name, type.dims[0])
+                self._require_enough(name, type)
                 type = type.with_dims(self._dims(type.dims, 0))
                 self.arguments.append(name)
             value = self.new.add_argument(name, type, role)
@@ -142,7 +142,8 @@ class _Splitting:
                 self._call(op)
         return self.new
 
-    def _require_enough(self, name: str, outputs: Dim) -> None:
+    def _require_enough(self, name: str, type: TensorType) -> None:
+        outputs = type.dims[0] if type.rank else "no"
         if not isinstance(outputs, int) or outputs < self.part.members:
             message = f"`{name}` has {outputs} outputs, too few for {self.part.members} members"
             raise fail("bad-option", message)
@@ -180,7 +181,7 @@ class _Splitting:
 
     def _refused(self, why: str, op: Operation | None = None) -> GraphcError:
         where = ""
-        if op is not None:
+        if op is not None and op.results:
             node = op.location.node or op.results[0].called
             where = f" at `{node}` ({op.opdef.name})"
         named = ", ".join(f"`{n}`" for n in self.names)
