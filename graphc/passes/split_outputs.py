@@ -317,8 +317,7 @@ class _Splitting:
 
     def _meets_no_own(self, op: Operation) -> bool:
         return all(
-            x in self._native or x in self._uniform or _is_number_of_samples(x)
-            for x in op.operands
+            x in self._native or x in self._uniform or _is_number_of_samples(x) for x in op.operands
         )
 
     def _keep(self, op: Operation) -> None:

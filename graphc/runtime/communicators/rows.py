@@ -43,7 +43,9 @@ def gathered_together(
         packed[start : start + mine.nbytes] = _bytes_of(mine)
     every = communicator.collect(packed)
     return [
-        np.concatenate([its[start : start + n * width] for its, n in zip(every, counts, strict=True)])
+        np.concatenate(
+            [its[start : start + n * width] for its, n in zip(every, counts, strict=True)]
+        )
         .view(mine.dtype)
         .reshape(sum(counts), *mine.shape[1:])
         for mine, start, width in zip(arrays, starts, widths, strict=False)
