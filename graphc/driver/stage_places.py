@@ -1,14 +1,16 @@
 """Which stage of a function computes what, where collectives cut it into stages.
 
-    %h = matmul …            stage 0        %v = mul %momentum, %velocity      in stage 2, not 0:
-    %m = all_fold %z         behind 0       %w = add %v, %g                    the only one to read it
+    %h = matmul …            in stage 0
+    %m = all_fold %z         behind stage 0
     %s = sub %z, %m          in stages 1 and 2, each of which reads it
+    %v = mul %rate, %state   in stage 2, not 0: nothing else reads it
 
 There are as many stages as collectives wait for each other. Others share the meetings of those: of
-one of their kind, else the last one that comes before what reads them. An operation is in the first stage that has what
-it reads. What another stage reads is written to memory and read there, unless that stage computes
-it again: what costs nothing (constants, broadcasts, reshapes) always, light arithmetic if it reads
-at most two arrays of its size, which are in memory anyway. O(operations).
+one of their kind, else the last one that comes before what reads them. An operation is in the first
+stage that has what it reads. What another stage reads is written to memory and read there, unless
+that stage computes it again: what costs nothing (constants, broadcasts, reshapes) always, light
+arithmetic if it is made of at most two arrays of its size, which are in memory anyway.
+O(operations).
 """
 
 from __future__ import annotations

@@ -40,7 +40,6 @@ from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Exchange, Stage, StagedFunction
 
-
 TOGETHER = ("sum", "gather")
 """Kinds of exchanges of which one does what several do."""
 
