@@ -114,8 +114,15 @@ def test_members_split_an_output_layer() -> None:
     def parameters(member: Communicator | None) -> dict[str, np.ndarray]:
         net = gc.loads(text)
         split = () if member is None else "W"
-        options = {"learning_rate": 0.5, "epochs": 2, "minibatch": 8, "precision": "f64"}
-        gc.train(net, data, comm=member, split=split, **options)
+        gc.train(
+            *(net, data),
+            learning_rate=0.5,
+            epochs=2,
+            minibatch=8,
+            precision="f64",
+            comm=member,
+            split=split,
+        )
         return dict(net.parameters)
 
     expected = parameters(None)
