@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.members.ways import SUMS, WAYS, Failed, Record, Way, single, together
+from bench.members.ways import OUTPUT_LAYER, SUMS, WAYS, Failed, Record, Way, single, together
 from bench.workloads import WORKLOADS, workload
 
 DEFAULT = ("W3a", "W6")
@@ -70,11 +70,13 @@ def arguments() -> argparse.Namespace:
 
 def steps(name: str, ways: Sequence[str], rounds: int, seconds: float) -> list[dict[str, Any]]:
     """Print the table of a workload's training step; its rows."""
+    work = workload(name)
+    is_split = OUTPUT_LAYER in work.parameters
+    ways = [way for way in ways if is_split or WAYS[way].comm != "split"]
     found: dict[str, list[Record]] = {way: [] for way in ways}
     for _ in range(rounds):
         for way in ways:
             found[way].append(step_of(way, name, seconds))
-    work = workload(name)
     size = 4 * sum(v.size for v in work.parameters.values())
     print(f"\n{name}: {work.title}; {work.samples} samples each, {size / 1e6:.1f} MB of gradients")
     print(f"{'':20}{'ms':>9}{'±':>8}{'min ms':>9}{'samples/s':>12}{'efficiency':>12}{'least':>8}")

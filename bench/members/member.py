@@ -1,6 +1,7 @@
 """One member with graphc: `python -m bench.members.member FOLDER COMM WORKLOAD SECONDS`.
 
-COMM is how members over MPI add, an order or a wire, or `none`: each trains by itself.
+COMM is how members over MPI add, an order or a wire, or `none`: each trains by itself; `split`: as
+with `any`, but for the output layer, which they split.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.members.clock import timed
-from bench.members.ways import Me, keep_to_a_core
+from bench.members.ways import OUTPUT_LAYER, Me, keep_to_a_core
 from bench.workloads import workload
 from bench.workloads.record import Values, Workload
 from bench.workloads.recurrent import Recurrent
@@ -30,7 +31,8 @@ def main(arguments: list[str]) -> None:
 
     member = None if comm == "none" else communicator(comm)
     work = replace(workload(name), inputs=inputs_of(workload(name), me.rank))
-    case = FORMS[type(work.spec)](work, How("llvm", "f32", comm=member))
+    split = OUTPUT_LAYER if comm == "split" else ""
+    case = FORMS[type(work.spec)](work, How("llvm", "f32", comm=member, split=split))
     case.run()
     if world is None and member is not None:
         me = replace(me, agree=agreed_by(member))
@@ -44,6 +46,8 @@ def communicator(comm: str) -> Any:
 
     if comm == "gloo":
         return gc.comm.gloo()
+    if comm == "split":
+        return gc.comm.mpi()
     if comm in ("any", "fixed"):
         return gc.comm.mpi(order=comm)
     return gc.comm.mpi(wire=comm)

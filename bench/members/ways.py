@@ -33,6 +33,8 @@ SETTINGS = {
 HERE = {"MASTER_ADDR": "127.0.0.1"}
 LONGEST = 600.0
 """Seconds that members may take."""
+OUTPUT_LAYER = "V"
+"""The parameter that members split, of the workloads that have it."""
 Record = dict[str, Any]
 
 
@@ -70,6 +72,7 @@ WAYS: Mapping[str, Way] = {
     "two apart": _ours("none"),
     "mpi any": _ours("any"),
     "mpi fixed": _ours("fixed"),
+    "mpi split": _ours("split"),
     "mpi bf16": _ours("bf16"),
     "mpi 1bit": _ours("1bit"),
     "gloo": Way("member", 2, "gloo", ("torch",)),

@@ -24,12 +24,14 @@ CRITERION, SCORES = "ce", "z"
 @dataclass(frozen=True)
 class How:
     """`contraction`: "tf32" may round the factors of products on a GPU, "bf16" does everywhere.
-    `comm`: one of several members that train together."""
+    `comm`: one of several members that train together, who split the outputs of parameter
+    `split`."""
 
     backend: str
     precision: str
     contraction: Literal["fma", "tf32", "bf16"] = "fma"
     comm: gc.comm.Communicator | None = None
+    split: str = ""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -61,6 +63,7 @@ def training_step(net: GraphBuilder, work: Workload, how: How, **bounds: int) ->
         precision=how.precision,
         contraction=how.contraction,
         comm=how.comm,
+        split=how.split or (),
         **bounds,
     )
 

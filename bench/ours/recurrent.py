@@ -90,10 +90,12 @@ def recurrent(work: Workload, how: How) -> Case:
         return Case(lambda: scores(words=entries, lengths=lengths)[SCORES].reshape(shape))
     step = training_step(net, work, how, **bounds)
     data = {"words": entries, "labels": labels(work, how), "lengths": lengths}
-    return Case(
-        lambda: loss(step(**data)),
-        lambda: from_nodes(spec, {n: np.array(net.parameters[n]) for n in net.parameters}),
-    )
+
+    def parameters() -> Values:
+        step.gather()
+        return from_nodes(spec, {n: np.array(net.parameters[n]) for n in net.parameters})
+
+    return Case(lambda: loss(step(**data)), parameters)
 
 
 def labels(work: Workload, how: How) -> np.ndarray:

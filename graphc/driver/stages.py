@@ -4,10 +4,9 @@
     stage 1   a part of the outputs, their maximum     meeting 1   all_fold
     …
 
-An operation is in the earliest stage that has what it reads, but what costs nothing (constants,
-broadcasts, reshapes) is in each stage that reads it. Meetings have all collectives that wait for
-the same stage. What a stage makes for later ones is a result of it and an argument of theirs.
-Any backend compiles a stage, which knows nothing of members.
+Which stage computes what is in `stage_places.py`. Meetings have all collectives that come behind
+the same stage. What a stage makes for later ones is a result of it and an argument of theirs. Any
+backend compiles a stage, which knows nothing of members.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from types import MappingProxyType
 from graphc.driver.compile import Lowered, compile_operations, lower_by, run_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
+from graphc.driver.stage_places import stage_places
 from graphc.ir.clone import clone_shallow, empty_like
-from graphc.ir.codegen import FREE, Collective
 from graphc.ir.core import Function, Module, Operation, ResultInfo, Value
 from graphc.model.model import Model
 from graphc.ops import default_context
@@ -41,6 +40,9 @@ from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.shards import Shards
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Exchange, Stage, StagedFunction
+
+TOGETHER = ("sum", "gather")
+"""Kinds of exchanges of which one does what several do."""
 
 
 def compile_split(
@@ -101,19 +103,31 @@ def cut(
     return _Cut(module, function, updates_last).made()
 
 
+def _add_exchange(meeting: list[Exchange], exchange: Exchange) -> None:
+    """Sums of one element type, and rows of the same samples, travel together."""
+    for index, other in enumerate(meeting):
+        alike = ((e.kind, e.dtype, e.own, e.total) for e in (exchange, other))
+        if exchange.kind in TOGETHER and len({*alike}) == 1:
+            meeting[index] = replace(
+                other,
+                gives=(*other.gives, *exchange.gives),
+                gets=(*other.gets, *exchange.gets),
+                columns=(*other.columns, *exchange.columns),
+            )
+            return
+    meeting.append(exchange)
+
+
 class _Cut:
     def __init__(self, module: Module, function: Function, updates_last: bool) -> None:
         self.module, self.function, self.updates_last = module, function, updates_last
         self.ops = [op for op in function.block if op is not function.block.terminator]
-        self.ready: dict[Value, int] = dict.fromkeys(function.arguments, 0)
-        self.behind: dict[Operation, int] = {}
-        for op in self.ops:
-            stage = max([0, *(self.ready[x] for x in op.operands)])
-            if isinstance(op.opdef.codegen, Collective):
-                self.behind[op] = stage
-                stage += 1
-            self.ready.update(dict.fromkeys(op.results, stage))
-        self.count = 1 + max(self.ready.values())
+        self.places = stage_places(function)
+        self.ready, self.behind, self.count = (
+            self.places.ready,
+            self.places.behind,
+            self.places.count,
+        )
         self.names: dict[Value, str] = {}
 
     def made(self) -> tuple[list[Module], list[list[Exchange]]]:
@@ -121,7 +135,7 @@ class _Cut:
         given: list[dict[Value, None]] = [{} for _ in range(self.count)]
         meetings: list[list[Exchange]] = [[] for _ in range(self.count - 1)]
         for op, stage in self.behind.items():
-            meetings[stage].append(self._exchange(op))
+            _add_exchange(meetings[stage], self._exchange(op))
             for x in op.operands:
                 if not self._is_outside(x):
                     given[stage if self._is_free(x) else self.ready[x]][x] = None
@@ -143,14 +157,8 @@ class _Cut:
         return modules, meetings
 
     def _stage_of(self, op: Operation) -> int:
-        if op is self.function.block.terminator:
-            return 0
-        if op in self.behind:
-            return self.behind[op]
-        if isinstance(op.opdef.codegen, FREE):  # computed wherever it is read
-            readers = [r for v in op.results for r in v.users()]
-            return max([0, *(self._stage_of(r) for r in readers)])
-        return self.ready[op.results[0]]
+        """The last stage that reads the operands."""
+        return self.places.last.get(op, self.count - 1)
 
     def _name(self, value: Value) -> str:
         if value.op is None:
@@ -162,21 +170,21 @@ class _Cut:
         return value.op is None or value.op in self.behind
 
     def _is_free(self, value: Value) -> bool:
-        return value.op is not None and isinstance(value.op.opdef.codegen, FREE)
+        return value.op is not None and value.op in self.places.again
 
     def _exchange(self, op: Operation) -> Exchange:
         gives = tuple(self._name(x) for x in op.operands)
         gets = tuple(self._name(v) for v in op.results)
         made = Exchange("own", gives, gets)
         if op.opdef is ALL_REDUCE:
-            made = replace(made, kind="sum")
+            made = replace(made, kind="sum", dtype=op.results[0].tensor.dtype.value)
         elif op.opdef is REDUCE_SCATTER:
             made = replace(made, kind="scatter")
         elif op.opdef is ALL_FOLD:
             made = replace(made, kind=op.params_as(AllFoldParams).by)
         elif op.opdef is ALL_GATHER:
             params = op.params_as(AllGatherParams)
-            made = replace(made, kind="gather", start=params.start, stop=params.stop)
+            made = replace(made, kind="gather", columns=((params.start, params.stop),))
         has_samples = op.opdef not in (ALL_REDUCE, ALL_FOLD)
         if has_samples:
             (own, total) = op.operands[0].tensor.dims[0], op.result.tensor.dims[0]

@@ -121,7 +121,7 @@ class _Splitting:
             is_split = self._is_split(name, role)
             type = argument.tensor
             if is_split:
-                self._require_enough(name, type.dims[0])
+                self._require_enough(name, type)
                 type = type.with_dims(self._dims(type.dims, 0))
                 self.arguments.append(name)
             value = self.new.add_argument(name, type, role)
@@ -143,7 +143,8 @@ class _Splitting:
                 self._call(op)
         return self.new
 
-    def _require_enough(self, name: str, outputs: Dim) -> None:
+    def _require_enough(self, name: str, type: TensorType) -> None:
+        outputs = type.dims[0] if type.rank else "no"
         if not isinstance(outputs, int) or outputs < self.part.members:
             message = f"`{name}` has {outputs} outputs, too few for {self.part.members} members"
             raise fail("bad-option", message)
@@ -181,7 +182,7 @@ class _Splitting:
 
     def _refused(self, why: str, op: Operation | None = None) -> GraphcError:
         where = ""
-        if op is not None:
+        if op is not None and op.results:
             node = op.location.node or op.results[0].called
             where = f" at `{node}` ({op.opdef.name})"
         named = ", ".join(f"`{n}`" for n in self.names)
@@ -316,7 +317,9 @@ class _Splitting:
                 self._keep(op)
 
     def _meets_no_own(self, op: Operation) -> bool:
-        return all(x in self._native or x in self._uniform for x in op.operands)
+        return all(
+            x in self._native or x in self._uniform or _is_number_of_samples(x) for x in op.operands
+        )
 
     def _keep(self, op: Operation) -> None:
         """As it was, of this member's samples."""
@@ -370,6 +373,8 @@ class _Splitting:
                 self._become(op, axis, transpose(b, value, order))
 
     def _folded(self, value: Value, by: Fold) -> Value:
+        if by == "add" and not value.tensor.symbols() and value.tensor.dtype.is_float:
+            return all_reduce(self.b, [value], self.part.members)[0]
         return all_fold(self.b, value, self.part.members, by)
 
     def _axis_after(self, op: Operation, axis: int) -> int:
@@ -450,6 +455,12 @@ class _Splitting:
         copy = clone_shallow(op)
         copy.set_operands(values)
         self.b.block.append(copy)
+
+
+def _is_number_of_samples(value: Value) -> bool:
+    """Whether there is one number for each sample, which is sent to all sooner than waited for."""
+    first, *others = value.tensor.dims or (1,)
+    return isinstance(first, Symbol) and all(d == 1 for d in others)
 
 
 def _role(params: MatmulParams, index: int, rank: int, axis: int) -> tuple[str, int]:

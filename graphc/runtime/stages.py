@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.communicators.rows import (
-    Columns,
+    Gathering,
     counts_of,
     folded,
     gathered,
@@ -39,8 +39,10 @@ class Stage:
 class Exchange:
     """One thing that is done in a meeting, with arrays by name.
 
-    own, total   the dims of a member's samples and of all
-    start, stop  the columns that are taken, with `stop` 0 all
+    own, total  the dims of a member's samples and of all
+    columns     of each array whose rows are gathered: the first column that is taken and the one
+                behind the last, which is 0 where all are
+    dtype       of sums
     """
 
     kind: Literal["sum", "add", "maximum", "minimum", "gather", "scatter", "own"]
@@ -48,8 +50,8 @@ class Exchange:
     gets: tuple[str, ...]
     own: str = ""
     total: str = ""
-    start: int = 0
-    stop: int = 0
+    columns: tuple[tuple[int, int], ...] = ()
+    dtype: str = ""
 
 
 class StagedFunction(CompiledFunction):
@@ -79,7 +81,7 @@ class StagedFunction(CompiledFunction):
         self._final = {r.name: r for r in signature.fresh_results}
         self._rooms = [dict[str, Room]() for _ in range(shards.count)]
         self._sums: dict[str, _Sum] = {}
-        self._columns = {e.gets[0]: Columns(e.start, e.stop) for e in every if e.stop}
+        self._gatherings = {e.gets[0]: Gathering(e.columns) for e in every if e.columns}
 
     def __call__(
         self, arguments: Sequence[Array], results: Sequence[Array], sizes: Mapping[str, int]
@@ -161,7 +163,11 @@ class StagedFunction(CompiledFunction):
             if gets[0] not in self._sums:
                 self._sums[gets[0]] = _Sum(given[0], len(given), communicator)
             return dict(zip(gets, self._sums[gets[0]].of(given), strict=True))
-        ((first,),) = given
+        (arrays,) = given
+        if exchange.kind == "gather":
+            rows = self._gatherings[gets[0]].of(communicator, arrays, counts[exchange.own])
+            return dict(zip(gets, rows, strict=True))
+        (first,) = arrays
         if exchange.kind == "add":
             total = self._rooms[0].setdefault(gets[0], Room()).of(first.shape, first.dtype)
             total[...] = first
@@ -172,12 +178,8 @@ class StagedFunction(CompiledFunction):
         its = counts[exchange.own]
         if exchange.kind == "scatter":
             return {gets[0]: scattered_sum(communicator, first, its)}
-        if exchange.kind == "own":
-            start = sum(its[: communicator.rank])
-            return {gets[0]: first[start : start + its[communicator.rank]]}
-        if exchange.stop:
-            return {gets[0]: self._columns[gets[0]].of(communicator, first, its)}
-        return {gets[0]: gathered(communicator, first, its)}
+        start = sum(its[: communicator.rank])
+        return {gets[0]: first[start : start + its[communicator.rank]]}
 
     def use_threads(self, threads: int) -> None:
         """See `CompiledFunction`."""

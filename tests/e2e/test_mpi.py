@@ -176,6 +176,35 @@ def test_sums_beside_the_backward_pass_are_those_of_the_gradients(order: str) ->
     assert code == 0, said
 
 
+def test_members_that_split_the_output_layer_write_all_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert graphc(*COMMAND.split(), "--learning-rate", "0.5", "-o", "plain.safetensors").code == 0
+    split = ("--comm", "mpi", "--comm-split", "V", "--checkpoint", "at", "-o", "two.safetensors")
+    once = COMMAND.replace("--epochs 2", "--epochs 1")
+    first = run_words(folder, 2, [*once.split(), "--learning-rate", "0.5", *split])
+    assert first.returncode == 0, first.stderr
+    done = run(folder, 2, *split, "--resume")
+    assert done.returncode == 0, done.stderr
+    expected, found = gc.load(folder / "plain.safetensors"), gc.load(folder / "two.safetensors")
+    assert found.parameters["V"].shape == (3, 5)
+    for name, value in expected.parameters.items():
+        np.testing.assert_allclose(found.parameters[name], value, 1e-5, 1e-6)
+
+
+def test_members_say_once_which_layer_they_cannot_split(folder: Path) -> None:
+    for name, said in (
+        ("Q", "error[missing-node]: the network has no node `Q`"),
+        ("x", "error[bad-option]: split requires parameters that are trained, got `x`"),
+        ("W", "error[not-supported]: the outputs of `W` cannot be split over members"),
+    ):
+        failed = run(folder, 2, "--comm", "mpi", "--comm-split", name, "-o", "two.safetensors")
+        assert failed.returncode != 0
+        assert failed.stderr.count(said) == 1
+        assert not (folder / "two.safetensors").exists()
+
+
 def test_members_compute_the_rows_of_one_file(folder: Path) -> None:
     one = gc.load(folder / "net.ndl", seed=4)
     one.save(folder / "net.safetensors")

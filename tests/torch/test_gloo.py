@@ -125,6 +125,39 @@ def test_shards_have_the_bits_of_threads() -> None:
         assert np.array_equal(made, expected)  # type: ignore[arg-type]
 
 
+def test_members_split_an_output_layer() -> None:
+    text = """
+        x = Input(6)
+        y = Input(5, tag=label)
+        U = Parameter(4, 6)
+        W = Parameter(5, 4)
+        b = Parameter(5, 1)
+        z = Plus(Times(W, Tanh(Times(U, x))), b)
+        e = CrossEntropyWithSoftmax(y, z, tag=criteria)
+    """
+    rng = np.random.default_rng(0)
+    data = {"x": rng.random((23, 6)), "y": rng.integers(0, 5, 23)}
+
+    def parameters(member: Communicator | None) -> dict[str, np.ndarray]:
+        net = gc.loads(text)
+        split = () if member is None else "W"
+        gc.train(
+            *(net, data),
+            learning_rate=0.5,
+            epochs=2,
+            minibatch=8,
+            precision="f64",
+            comm=member,
+            split=split,
+        )
+        return dict(net.parameters)
+
+    expected = parameters(None)
+    for made in by_threads(2, parameters):
+        for name, value in expected.items():
+            np.testing.assert_allclose(made[name], value, 1e-11, 1e-12)  # type: ignore[index]
+
+
 def test_members_that_do_not_come_are_counted() -> None:
     with pytest.raises(GraphcError, match="2 members have not found each other at"):
         gc.comm.gloo(0, 2, port=free_port(), patience=0.2)

@@ -209,6 +209,14 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error(
     assert model(tmp_path)
 
 
+@pytest.mark.parametrize("option", [("--comm-split", "W"), ("--comm-shards", "2")])
+def test_what_members_are_told_requires_members(tmp_path: Path, option: tuple[str, str]) -> None:
+    done = train(tmp_path, "--epochs", "1", *option)
+    assert done.code != 0
+    assert f"error[bad-option]: {option[0]} is for members: give --comm too" in done.err
+    assert not (tmp_path / "net.safetensors").exists()
+
+
 def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     """A process of its own, killed as soon as it has written a checkpoint, three times."""
     data, path = write_data(tmp_path), write_network(tmp_path)

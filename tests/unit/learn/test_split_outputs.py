@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import graphc as gc
 from graphc.ir.core import Trait
 from graphc.ir.printer import print_module
+from graphc.learn.checkpoint import Checkpoint
 from graphc.learn.learner import Learner
 from graphc.ops import default_context
 from graphc.passes import pipeline
@@ -32,6 +34,26 @@ LAYER = """
     z = Plus(Times(W, Tanh(Times(U, x))), b)
     e = CrossEntropyWithSoftmax(t, z, tag=criteria)
     r = ErrorPrediction(t, z, tag=eval)
+"""
+PLAIN = """
+    x = Input(5)
+    t = Input(7, tag=label)
+    U = Parameter(4, 5)
+    W = Parameter(7, 4)
+    z = Times(W, Tanh(Times(U, x)))
+    e = CrossEntropyWithSoftmax(t, z, tag=criteria)
+    r = ErrorPrediction(t, z, tag=eval)
+"""
+NORMALISED = """
+    x = Input(5)
+    t = Input(7)
+    W = Parameter(7, 5)
+    s = Parameter(7, 1)
+    b = Parameter(7, 1)
+    m = Parameter(7, 1)
+    v = Parameter(7, 1)
+    z = BatchNormalization(Times(W, x), s, b, m, v, eval=false, spatial=false)
+    e = CrossEntropyWithSoftmax(t, z, tag=criteria)
 """
 LOOP = """
     x = Input(3)
@@ -84,9 +106,11 @@ def steps(
     precision: str,
     ends: Sequence[int],
     member: gc.comm.Communicator | None = None,
+    text: str = LAYER,
+    calls: Sequence[tuple[Array, Array]] = CALLS,
 ) -> Trained:
     """Criteria, and all arrays afterwards."""
-    net = network(LAYER)
+    net = network(text)
     step = gc.compile_training(
         net,
         learner=learner,
@@ -99,7 +123,7 @@ def steps(
     )
     step.nominal = 9
     here = slice(*ends) if member is None else slice(ends[member.rank], ends[member.rank + 1])
-    results = [step(x=x[here], t=t[here]) for x, t in CALLS]
+    results = [step(x=x[here], t=t[here]) for x, t in calls]
     assert step.is_split == (member is not None)
     step.gather()
     arrays = {n: np.array(v) for n, v in {**net.parameters, **step.learner_state}.items()}
@@ -134,6 +158,26 @@ def test_members_take_the_step_of_one(
         for name, array in arrays.items():
             np.testing.assert_allclose(its[name], array, relative, absolute)
             assert np.array_equal(its[name], all_members[0][1][name])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("cuts", [(0, 4, 9), (0, 9, 9)])
+def test_class_numbers_and_rows_are_labels_of_a_layer_without_bias(
+    backend: str, cuts: Sequence[int]
+) -> None:
+    """In turn, so that a call does not go by what the one before it was given."""
+    numbers = [RNG.integers(0, 7, 9) for _ in range(4)]
+    data = [RNG.standard_normal((9, 5)) for _ in numbers]
+    rows = [np.eye(7)[n] for n in numbers]
+    every = [(x, rows[i]) for i, x in enumerate(data)]
+    in_turn = [(x, numbers[i] if i % 2 else rows[i]) for i, x in enumerate(data)]
+    criteria, arrays = steps(MOMENTUM, backend, "f64", (0, 9), None, PLAIN, every)
+    for found, its in together(
+        2, lambda _, member: steps(MOMENTUM, backend, "f64", cuts, member, PLAIN, in_turn)
+    ):
+        np.testing.assert_allclose(found, criteria, 1e-12)
+        for name, array in arrays.items():
+            np.testing.assert_allclose(its[name], array, 1e-12, 1e-13)
 
 
 def test_a_communicator_that_only_adds_is_enough() -> None:
@@ -196,9 +240,63 @@ def test_a_training_and_what_it_measures(
             np.testing.assert_allclose(its[name], array, 1e-11, 1e-12)
 
 
+@dataclass
+class Kept:
+    """Checkpoints in memory, and one to go on from."""
+
+    first: Checkpoint | None = None
+    written: list[Checkpoint] = field(default_factory=list[Checkpoint])
+
+    def newest(self) -> Checkpoint | None:
+        return self.first
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        values = {n: np.array(a) for n, a in checkpoint.values.items()}
+        learner = {n: np.array(a) for n, a in checkpoint.learner.items()}
+        self.written.append(replace(checkpoint, values=values, learner=learner))
+
+
+def test_checkpoints_inside_an_epoch_have_all_outputs_and_are_gone_on_from() -> None:
+    def train(
+        member: gc.comm.Communicator | None, first: Checkpoint | None = None
+    ) -> list[Checkpoint]:
+        kept = Kept(first)
+        gc.train(
+            network(LABELLED),
+            ROWS,
+            learner=MOMENTUM,
+            epochs=2,
+            minibatch=6,
+            backend="numpy",
+            precision="f64",
+            checkpoints=gc.Checkpoints(kept, minutes=0, resume=first is not None),
+            comm=member,
+            split="W" if member is not None else (),
+        )
+        return kept.written
+
+    def compare(wanted: Sequence[Checkpoint], found: Sequence[Checkpoint]) -> None:
+        assert [c.steps for c in found] == [c.steps for c in wanted]
+        for one, other in zip(wanted, found, strict=True):
+            arrays = {**one.values, **one.learner}
+            assert {"W", "b", "velocity.W", "velocity.b"} <= arrays.keys()
+            for name, array in {**other.values, **other.learner}.items():
+                np.testing.assert_allclose(array, arrays[name], 1e-11, 1e-12)
+
+    alone = train(None)
+    written, none = together(2, lambda _, member: train(member))
+    assert not none
+    assert len(alone) == 8  # four minibatches in each of two epochs
+    compare(alone, written)
+    inside = written[1]
+    rest, _ = together(2, lambda _, member: train(member, inside))
+    compare(alone[2:], rest)
+
+
 @pytest.mark.parametrize(
     ("split", "text", "count", "slug", "said"),
     [
+        ("W", NORMALISED, 2, "not-supported", "a number of a member's own samples at `z`"),
         ("V", LAYER, 2, "missing-node", "V"),
         ("x", LAYER, 2, "bad-option", "parameters that are trained"),
         ("U", LAYER, 2, "not-supported", "along its columns"),
@@ -227,6 +325,24 @@ def test_what_splitting_does_not_go_with() -> None:
     assert slug_of() == "bad-option"
     assert slug_of(comm=gc.comm.alone(shards=2)) == "bad-option"
     assert slug_of(comm=gc.comm.threads(2, wire="bf16")[0]) == "bad-option"
+
+
+def test_members_that_average_and_programs_split_nothing() -> None:
+    def slug_of(model: gc.Network | gc.Program, data: object, **given: object) -> str:
+        with pytest.raises(gc.GraphcError) as raised:
+            member = gc.comm.alone()
+            gc.train(model, data, learner=MOMENTUM, epochs=1, split="W", comm=member, **given)  # type: ignore[arg-type]
+        return raised.value.diagnostics[0].slug
+
+    x, t = CALLS[0]
+    data = {"x": x, "t": t}
+    assert slug_of(network(LAYER), data, averaging=gc.ModelAveraging(9)) == "bad-option"
+
+    def loss(x: Any, W: Any) -> Any:
+        return gc.sum((x @ W) ** 2)
+
+    program = gc.program(loss, {"x": "Nx5xf64"}, parameters={"W": x[:5, :2]})
+    assert slug_of(program, {"x": x}) == "not-supported"
 
 
 # --- in the IR ---

@@ -18,6 +18,7 @@ from graphc.ops.loop import LOOP
 from graphc.passes import pipeline
 from graphc.passes.analysis.memory import check_plan, memory_report
 from graphc.passes.manager import PassManager, PassRecord
+from graphc.support.diagnostics import GraphcError
 from tests.support.kernel_rules import broken_rules
 from tests.support.random_functions import LEFT_OUT, RandomFunction, make_function
 from tests.support.random_loops import make_loops
@@ -82,6 +83,23 @@ def test_a_pass_changes_no_bit_of_the_results(text: str, seed: int) -> None:
 def test_a_pass_changes_no_bit_of_the_results_without_products(text: str, seed: int) -> None:
     made = make_function(seed, products=False)
     assert_same_results(made, transformed(made, text))
+
+
+@EXAMPLES
+@given(seed=SEEDS)
+def test_outputs_that_one_member_has_change_no_bit_or_are_refused(seed: int) -> None:
+    made = make_function(seed)
+    roles = zip(made.function.arguments, made.function.roles, strict=True)
+    before = evaluate(made.function, made.arguments, made.sizes)
+    sizes = {**made.sizes, **{f"{dim}ALL": size for dim, size in made.sizes.items()}}
+    for name in [argument.name for argument, role in roles if role == "parameter"]:
+        try:
+            module = transformed(made, f'split-outputs{{parameters = ["{name}"]}}')
+        except GraphcError as refused:
+            assert refused.diagnostics[0].slug in ("not-supported", "bad-option")
+            continue
+        after = evaluate(module.functions[0], made.arguments, sizes)
+        assert {n: bits(a) for n, a in before.items()} == {n: bits(a) for n, a in after.items()}
 
 
 @pytest.mark.parametrize(
