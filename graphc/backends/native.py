@@ -20,6 +20,7 @@ import numpy as np
 from graphc.backends.base import aligned_bytes
 from graphc.backends.native_sums import NativeSums
 from graphc.runtime.communicators.communicator import Communicator
+from graphc.runtime.class_numbers import NoSuchClass
 from graphc.runtime.compiled import CompiledFunction, Fixed, Prepared
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 from graphc.support.diagnostics import InternalError
@@ -28,6 +29,8 @@ POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
 NO_SUM = 6
 """The status of an entry whose sum over members was not made."""
+NO_CLASS = 7
+"""The status of an entry that got a class number outside of the classes."""
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 
@@ -41,6 +44,8 @@ class NativeFunction(CompiledFunction):
     epoch    the second entry of a training step, of `EPOCH_TYPES` (`llvm/epoch.py`)
     threads  how many compute a call, if some of its work is split; may be set between calls
     """
+
+    checks_classes = True
 
     def __init__(
         self,
@@ -102,6 +107,8 @@ class NativeFunction(CompiledFunction):
         """What a status other than 0 is raised as."""
         if status == NO_SUM and self._sums is not None:
             return self._sums.failure()
+        if status == NO_CLASS:
+            return NoSuchClass()
         return InternalError(f"compiled code gave status {status}")
 
     def prepare(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
     EQUAL,
@@ -26,8 +26,11 @@ from graphc.ops.elementwise import (
 )
 from graphc.ops.elementwise import div as divide
 from graphc.ops.functions import exp, log, sqrt
+from graphc.ops.movement import reshape
 from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
 
+NO_CLASS = -1
+"""Among class numbers: of a sample without a class, whose row is 0 everywhere."""
 LOG_FLOOR = 1e-37
 """`Log` takes smaller arguments as this, so that log 0 is -85.2 and not minus infinity."""
 
@@ -65,6 +68,10 @@ def weighted_log_softmax(b: IRBuilder, weight: Value, x: Value, axis: int) -> Va
     """weight log softmax(x), elements of shape x; 0 where the weight and the softmax are 0."""
     d = centred(b, x, axis)
     total = log(b, reduce_sum(b, exp(b, d), [axis]))
+    is_class = _ones_of(weight)
+    if is_class is not None:
+        logs = sub(b, d, broadcast(b, total, x.tensor.dims))
+        return select(b, is_class, logs, full_like(b, 0.0, logs))
     d = finite_if_unused(b, d, weight)
     return mul(b, weight, sub(b, d, broadcast(b, total, x.tensor.dims)))
 
@@ -115,10 +122,35 @@ def normalized(b: IRBuilder, x: Value, axis: int, epsilon: float) -> Value:
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
     """Index (i32) of the first maximum along `axis`; 2147483647 where the maximum is nan."""
     type = x.tensor
+    is_class = _ones_of(x)
+    if is_class is not None:
+        index = is_class.op.operands[1].op.operands[0]
+        return index
     positions = iota(b, axis, type.with_dtype(DType.I32))
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)
     none = full_like(b, 2**31 - 1, positions)
     return reduce_min(b, select(b, compare(b, EQUAL, x, top), positions, none), [axis])
+
+
+def one_hot(b: IRBuilder, numbers: Value, rows: TensorType) -> Value:
+    """`rows` [N, classes]: 1 at the class of each of the `numbers` i64[N], 0 elsewhere."""
+    samples, classes = rows.dims
+    index = reshape(b, cast(b, numbers, DType.I32), (samples, 1))
+    places = iota(b, 1, rows.with_dtype(DType.I32))
+    return cast(b, compare(b, EQUAL, places, broadcast(b, index, rows.dims)), rows.dtype)
+
+
+def _ones_of(rows):
+    from graphc.ops.elementwise import CAST
+    from graphc.ops.constant import IOTA
+    op = rows.op
+    if op is None or op.opdef is not CAST:
+        return None
+    found = op.operands[0]
+    c = found.op
+    if c is None or c.opdef is not EQUAL or c.operands[0].op is None or c.operands[0].op.opdef is not IOTA:
+        return None
+    return found
 
 
 def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:

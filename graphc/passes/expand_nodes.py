@@ -48,6 +48,7 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.types import DType, Symbol, TensorType
+from graphc.ops import composites
 from graphc.ops.control import RETURN
 from graphc.ops.indexed import scatter_add
 from graphc.ops.movement import RESHAPE, ReshapeParams
@@ -118,6 +119,7 @@ def expand_nodes(
     entries: int = DEFAULT_ENTRIES,
     sequences: Minibatch | None = None,
     shards: int = 1,
+    numbered: Sequence[str] = (),
 ) -> Function | None:
     """The function that computes the named nodes; None after errors, which are in the sink.
 
@@ -125,6 +127,7 @@ def expand_nodes(
     training_seed  compute them as in training, with this seed of all that is random
     sequences      the samples are the columns of such minibatches of sequences, not `samples`
     shards         parts that members compute a minibatch in, of which a call is one
+    numbered       inputs of one-hot rows that calls give as class numbers
     """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
@@ -144,7 +147,7 @@ def expand_nodes(
     expansion = _Expansion(graph, dtype, samples, entries, sequences, sink)
     if training_seed is not None:
         expansion.train(training_seed, shards)
-    expansion.add_leaves(nodes)
+    expansion.add_leaves(nodes, numbered)
     outside = _read_outside(components, roots)
     for step in steps:
         assert step is not None
@@ -267,8 +270,8 @@ class _Expansion:
             self._function, self._dtype, self._samples, seed, self._sink, shards
         )
 
-    def add_leaves(self, nodes: Sequence[Operation]) -> None:
-        """Make arguments of the inputs, then of the parameters."""
+    def add_leaves(self, nodes: Sequence[Operation], numbered: Sequence[str]) -> None:
+        """Make arguments of the inputs, some of them class numbers, then of the parameters."""
         sparse: dict[Operation, tuple[Value, Value]] = {}
         dense: dict[Operation, Value] = {}
         for role in ("input", "parameter"):
@@ -282,10 +285,16 @@ class _Expansion:
                     _require_free_names(self._graph, op, sparse[op], self._sink)
                 else:
                     name = op.result.name or ""
-                    dense[op] = self._function.add_argument(name, self._outer_type(op), role)
+                    type = self._outer_type(op)
+                    if name in numbered:
+                        type = TensorType(type.dims[:-1], DType.I64)
+                    dense[op] = self._function.add_argument(name, type, role)
         for op, value in dense.items():
             with self._builder.at(place_of(op)):
-                self._values[op] = self._inside(value) if node_type(op).has_samples else value
+                if op.result.name in numbered:
+                    self._values[op] = self._one_hot(op, value)
+                else:
+                    self._values[op] = self._inside(value) if node_type(op).has_samples else value
         for op, (indices, numbers) in sparse.items():
             with self._builder.at(place_of(op)):
                 rows = node_type(op).rows or 0
@@ -293,6 +302,14 @@ class _Expansion:
                     indices = self._columns.masked(self._builder, indices, NO_ENTRY)
                 self._values[op] = scatter_add(self._builder, numbers, indices, rows)
             self._values[op].name = op.result.name
+
+    def _one_hot(self, op: Operation, numbers: Value) -> Value:
+        """The rows of class numbers; in the gaps between sequences rows of zeros."""
+        rows = tensor_type(node_type(op), self._samples, self._dtype)
+        if self._columns is not None:
+            numbers = self._columns.as_columns(self._builder, numbers)
+            numbers = self._columns.masked(self._builder, numbers, composites.NO_CLASS)
+        return composites.one_hot(self._builder, numbers, rows)
 
     def expand(self, step: Operation | Cycle, outside: set[Operation]) -> None:
         """Emit a node, or a cycle of them, of which those in `outside` are read elsewhere."""
@@ -512,6 +529,7 @@ class ExpandNodes(Pass):
     carry: bool = False
     segment: int = 0
     shards: int = 1
+    numbered: tuple[str, ...] = ()
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -540,7 +558,7 @@ class ExpandNodes(Pass):
             sequences = Minibatch(self.time, self.sequences, self.carry, self.segment)
         function = expand_nodes(
             *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
-            *(self.entries, sequences, self.shards),
+            *(self.entries, sequences, self.shards, self.numbered),
         )
         if function is None:
             return PassOutcome(False)

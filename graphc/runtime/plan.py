@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec, read_array
+from graphc.runtime.class_numbers import is_numbered
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.sequences import Minibatch
 from graphc.runtime.signature import ROLES_OF_MODEL, SequenceTables, Signature
@@ -50,9 +52,9 @@ class Plan:
     def of(compiled: CompiledFunction, signature: Signature) -> Plan:
         """What a call of the function has to know."""
         updated = {r.updates for r in signature.results}
-        labels = signature.labels
+        labels = {label.name: label for label in signature.labels}
         specs = {
-            a.name: ArgumentSpec.of(i, a, updated, labels=labels)
+            a.name: ArgumentSpec.of(i, a, updated, label=labels.get(a.name))
             for i, a in enumerate(signature.arguments)
         }
         results = tuple(
@@ -79,6 +81,25 @@ class Plan:
             {d.name: d.bound for d in signature.call_dims},
             signature.formulas,
         )
+
+    @cached_property
+    def numbered(self) -> frozenset[str]:
+        """The inputs of labels that it takes as class numbers."""
+        return frozenset(label.name for label in self.signature.labels if label.is_numbered)
+
+    def numbered_in(self, inputs: Mapping[str, object]) -> frozenset[str]:
+        """The inputs of labels that a call gives as class numbers, or may have given so where this
+        function takes them."""
+        if not self.signature.labels:
+            return self.numbered
+        values = {name.lower(): value for name, value in inputs.items()}
+        of_sequences = self.tables is not None
+        found: list[str] = []
+        for label in self.signature.labels:
+            given = is_numbered(values.get(label.name.lower()), of_sequences=of_sequences)
+            if given or (given is None and label.is_numbered):
+                found.append(label.name)
+        return frozenset(found)
 
     @property
     def tables(self) -> SequenceTables | None:

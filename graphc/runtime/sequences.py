@@ -27,8 +27,8 @@ from graphc.runtime.argument_specs import (
     SparseArgumentSpec,
     as_array,
     convert,
+    labels_of,
     read_array,
-    rows_of,
 )
 from graphc.runtime.class_numbers import are_class_numbers
 from graphc.runtime.sparse import NO_INDEX, SparseRows
@@ -332,7 +332,7 @@ def read_sequences(
 def _sequence(spec: Input, item: object, number: int) -> Array | SparseRows:
     if isinstance(spec, SparseArgumentSpec):
         return spec.read(item)
-    array = rows_of(spec, as_array(spec, item))
+    array = labels_of(spec, as_array(spec, item))
     rows = spec.shape[2:]
     if array.ndim != 1 + len(rows) or array.shape[1:] != rows:
         wanted = ", ".join(["steps", *map(str, rows)])
@@ -476,7 +476,7 @@ def _whole_numbers(what: str, value: object, rank: int) -> Array:
 def _unshaped(spec: Input, value: object) -> Array | SparseRows:
     if isinstance(spec, SparseArgumentSpec):
         return spec.read(value)
-    return rows_of(spec, as_array(spec, value))
+    return labels_of(spec, as_array(spec, value))
 
 
 def _is_full(spec: Input, array: Array) -> bool:
