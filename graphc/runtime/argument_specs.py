@@ -124,8 +124,7 @@ def labels_of(spec: ArgumentSpec, array: Array) -> Array:
         return array
     if not spec.is_numbered:
         return one_hot(spec.name, array, spec.classes, spec.dtype)
-    check_classes(spec.name, array, spec.classes)
-    return array.astype(spec.dtype, copy=False)
+    return check_classes(spec.name, array, spec.classes)
 
 
 def _on_device(spec: ArgumentSpec, array: DeviceArray, sizes: dict[str, int]) -> Array:

@@ -54,13 +54,15 @@ def are_inside(numbers: Array, classes: int) -> bool:
     return not numbers.size or bool(np.maximum.reduce(numbers.view(np.uint64), None) < classes)
 
 
-def check_classes(name: str, numbers: Array, classes: int) -> None:
-    """GraphcError `input` unless all are numbers of classes; `name` is the input's."""
-    outside = (numbers < 0) | (numbers >= classes)
-    if outside.any():
-        row = int(outside.argmax())
+def check_classes(name: str, numbers: Array, classes: int) -> Array:
+    """The numbers as i64; GraphcError `input` unless all are those of classes. `name` is the
+    input's."""
+    found = numbers.astype(NUMBER, copy=False)
+    if not are_inside(found, classes):
+        row = int(((found < 0) | (found >= classes)).argmax())
         wanted = f"class numbers from 0 to {classes - 1}"
         raise fail("input", f"input {name} requires {wanted}, got {numbers[row]} for sample {row}")
+    return found
 
 
 def one_hot(name: str, numbers: Array, classes: int, dtype: np.dtype) -> Array:

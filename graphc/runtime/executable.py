@@ -447,7 +447,8 @@ def check_inputs(
     for name, value in by_input(plan, inputs).items():
         spec = plan.inputs[name]
         if isinstance(spec, ArgumentSpec):
-            spec = spec.taking(is_numbered(value, of_sequences=False))
+            if spec.classes:
+                spec = spec.taking(is_numbered(value, of_sequences=False))
             found[name] = read_array(spec, value, sizes)
         else:
             found[name] = rows = spec.read(value)

@@ -90,13 +90,12 @@ class Plan:
     def numbered_in(self, inputs: Mapping[str, object]) -> frozenset[str]:
         """The inputs of labels that a call gives as class numbers, or may have given so where this
         function takes them."""
-        if not self.signature.labels:
-            return self.numbered
-        values = {name.lower(): value for name, value in inputs.items()}
-        of_sequences = self.tables is not None
         found: list[str] = []
         for label in self.signature.labels:
-            given = is_numbered(values.get(label.name.lower()), of_sequences=of_sequences)
+            name = label.name
+            if name not in inputs:  # names do not distinguish case
+                name = next((n for n in inputs if n.lower() == name.lower()), name)
+            given = is_numbered(inputs.get(name), of_sequences=self.tables is not None)
             if given or (given is None and label.is_numbered):
                 found.append(label.name)
         return frozenset(found)
