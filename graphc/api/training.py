@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphc.api.given import OfProgram, model_of, refuse_of_networks, trainee_of
 from graphc.builder import GraphBuilder
 from graphc.driver.cache_key import default_cache
+from graphc.driver.compile import checked_numbered
 from graphc.driver.options import CompileOptions, parse_arithmetic
 from graphc.ir.core import ContractionMode, LaunchMode
 from graphc.learn.adaptation import Adaptation
@@ -68,6 +70,7 @@ def compile_training(
     verify: bool = CompileOptions.verify,
     comm: Communicator | None = None,
     split: str | Sequence[str] = (),
+    class_numbers: str | Sequence[str] = (),
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -91,6 +94,7 @@ def compile_training(
                with its part of every minibatch (docs/training.md); `batch` is then of a part
     split         parameters, such as the matrix of an output layer, whose outputs members split:
                   each updates its own, and `step.gather()` makes all whole (docs/members.md)
+    class_numbers  as in `compile`
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -121,16 +125,19 @@ def compile_training(
             criterion=criterion is not None,
             dropout=dropout != DEFAULT_DROPOUT,
             split=bool(split),
+            class_numbers=bool(class_numbers),
         )
         objective = of_program.objective()
         return compile_program_step(
             network, objective, learner, options, batch=batch, seed=seed, communicator=member
         )
     of_program.refuse()
+    model = model_of(network)
+    numbered = checked_numbered(model, arguments.texts(class_numbers, "class_numbers"))
     return compile_training_step(
-        model_of(network),
+        model,
         learner,
-        options,
+        replace(options, numbered=numbered),
         criterion=criterion,
         dropout=dropout,
         seed=seed,

@@ -149,6 +149,16 @@ def label_inputs(model: Model) -> dict[str, int]:
     return {name: count for name, count in rows.items() if count > 1}
 
 
+def checked_numbered(model: Model, names: Sequence[str]) -> tuple[str, ...]:
+    """Inputs that class numbers may be given for, as the network spells them. GraphcError."""
+    found = node_names(model, names)
+    for name in found:
+        if name not in label_inputs(model):
+            wanted = "class_numbers requires inputs of several rows with the tag `label`"
+            raise fail("bad-option", f"{wanted}, got `{name}`")
+    return tuple(found)
+
+
 def _labels(
     model: Model, signature: Signature, options: CompileOptions
 ) -> tuple[LabelInput, ...]:
@@ -280,6 +290,8 @@ def bind(
     becomes of it in between. With inputs that are given seldom class numbers become rows.
     """
     infer(model)
+    if options.seldom:
+        options = replace(options, numbered=())
     frozen = model.frozen() if options.freeze else model.snapshot()
     embedded: dict[str, np.ndarray] = {}
 

@@ -11,6 +11,7 @@ from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
+    CAST,
     EQUAL,
     LESS,
     LOGICAL_AND,
@@ -27,7 +28,7 @@ from graphc.ops.elementwise import (
 from graphc.ops.elementwise import div as divide
 from graphc.ops.functions import exp, log, sqrt
 from graphc.ops.movement import reshape
-from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
+from graphc.ops.reduction import BROADCAST, broadcast, reduce_max, reduce_min, reduce_sum
 
 NO_CLASS = -1
 """Among class numbers: of a sample without a class, whose row is 0 everywhere."""
@@ -68,10 +69,10 @@ def weighted_log_softmax(b: IRBuilder, weight: Value, x: Value, axis: int) -> Va
     """weight log softmax(x), elements of shape x; 0 where the weight and the softmax are 0."""
     d = centred(b, x, axis)
     total = log(b, reduce_sum(b, exp(b, d), [axis]))
-    is_class = _ones_of(weight)
-    if is_class is not None:
+    index = class_index(weight)
+    if index is not None:
         logs = sub(b, d, broadcast(b, total, x.tensor.dims))
-        return select(b, is_class, logs, full_like(b, 0.0, logs))
+        return select(b, _is_class(b, index, x.tensor), logs, full_like(b, 0.0, logs))
     d = finite_if_unused(b, d, weight)
     return mul(b, weight, sub(b, d, broadcast(b, total, x.tensor.dims)))
 
@@ -122,9 +123,8 @@ def normalized(b: IRBuilder, x: Value, axis: int, epsilon: float) -> Value:
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
     """Index (i32) of the first maximum along `axis`; 2147483647 where the maximum is nan."""
     type = x.tensor
-    is_class = _ones_of(x)
-    if is_class is not None:
-        index = is_class.op.operands[1].op.operands[0]
+    index = class_index(x)
+    if index is not None:
         return index
     positions = iota(b, axis, type.with_dtype(DType.I32))
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)
@@ -134,23 +134,28 @@ def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
 
 def one_hot(b: IRBuilder, numbers: Value, rows: TensorType) -> Value:
     """`rows` [N, classes]: 1 at the class of each of the `numbers` i64[N], 0 elsewhere."""
-    samples, classes = rows.dims
+    samples, _ = rows.dims
     index = reshape(b, cast(b, numbers, DType.I32), (samples, 1))
-    places = iota(b, 1, rows.with_dtype(DType.I32))
-    return cast(b, compare(b, EQUAL, places, broadcast(b, index, rows.dims)), rows.dtype)
+    return cast(b, _is_class(b, index, rows), rows.dtype)
 
 
-def _ones_of(rows):
-    from graphc.ops.elementwise import CAST
-    from graphc.ops.constant import IOTA
-    op = rows.op
-    if op is None or op.opdef is not CAST:
+def class_index(rows: Value) -> Value | None:
+    """i32[N, 1], the places of the ones of rows that `one_hot` made; None for other rows."""
+    found = rows
+    for opdef, place in ((CAST, 0), (EQUAL, 1), (BROADCAST, 0)):
+        if found.op is None or found.op.opdef is not opdef:
+            return None
+        found = found.op.operands[place]
+    source = found.op.operands[0].op if found.op is not None and found.op.operands else None
+    if source is None or source.opdef is not CAST:
         return None
-    found = op.operands[0]
-    c = found.op
-    if c is None or c.opdef is not EQUAL or c.operands[0].op is None or c.operands[0].op.opdef is not IOTA:
-        return None
-    return found
+    return found if source.operands[0].tensor.dtype is DType.I64 else None
+
+
+def _is_class(b: IRBuilder, index: Value, type: TensorType) -> Value:
+    """i1 of `type`'s dims [N, classes]: whether it is the place `index` i32[N, 1]."""
+    places = iota(b, 1, type.with_dtype(DType.I32))
+    return compare(b, EQUAL, places, broadcast(b, index, type.dims))
 
 
 def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:

@@ -44,7 +44,8 @@ class Plans:
     """Those that are made, each the latest of its form.
 
     recompile  makes the first one for larger calls; without it these are an error
-    variants   makes functions for other forms too; without it class numbers become rows
+    variants   makes functions for other forms too; without it class numbers become rows, and where
+               members have to have the same function
 
     current    what the last call took that did not go on from another
     carrying   what the last call took that did, unless `current` is for such calls too
@@ -77,11 +78,13 @@ class Plans:
 
     def for_call(self, inputs: Mapping[str, object], *, carry: bool = False) -> Plan:
         """The function for a call with these inputs. GraphcError `input` where there is none."""
-        carry = carry and not self.current.carried
-        plan = self.carrying if carry else self.current
-        numbered = self.current.numbered_in(inputs) if self._variants else self.current.numbered
+        current = self.current
+        carry = carry and not current.carried
+        plan = self.carrying if carry else current
+        may_vary = self._variants is not None and not current.compiled.same_for_all
+        numbered = current.numbered_in(inputs) if may_vary else current.numbered
         if plan is None or plan.numbered != numbered:
-            plan = self._of(Variant(carry or bool(self.current.carried), numbered))
+            plan = self._of(Variant(carry or bool(current.carried), numbered))
         self._use(plan, carry=carry)
         return plan
 
