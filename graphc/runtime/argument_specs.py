@@ -118,13 +118,16 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
 
-def labels_of(spec: ArgumentSpec, array: Array) -> Array:
-    """Class numbers as the function takes them, checked; another array as it is."""
+def labels_of(spec: ArgumentSpec, array: Array, sequence: int | None = None) -> Array:
+    """Class numbers as the function takes them, checked; another array as it is.
+
+    sequence  they are the steps of the one with this number, not samples
+    """
     if not spec.classes or not are_class_numbers(array):
         return array
     if not spec.is_numbered:
-        return one_hot(spec.name, array, spec.classes, spec.dtype)
-    return check_classes(spec.name, array, spec.classes)
+        return one_hot(spec.name, array, spec.classes, spec.dtype, sequence)
+    return check_classes(spec.name, array, spec.classes, sequence)
 
 
 def _on_device(spec: ArgumentSpec, array: DeviceArray, sizes: dict[str, int]) -> Array:

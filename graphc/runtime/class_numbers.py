@@ -54,20 +54,26 @@ def are_inside(numbers: Array, classes: int) -> bool:
     return not numbers.size or bool(np.maximum.reduce(numbers.view(np.uint64), None) < classes)
 
 
-def check_classes(name: str, numbers: Array, classes: int) -> Array:
-    """The numbers as i64; GraphcError `input` unless all are those of classes. `name` is the
-    input's."""
+def check_classes(name: str, numbers: Array, classes: int, sequence: int | None = None) -> Array:
+    """The numbers as i64; GraphcError `input` unless all are those of classes.
+
+    name      the input's
+    sequence  they are the steps of the one with this number, not samples
+    """
     found = numbers.astype(NUMBER, copy=False)
     if not are_inside(found, classes):
         row = int(((found < 0) | (found >= classes)).argmax())
+        place = f"sample {row}" if sequence is None else f"step {row} of sequence {sequence}"
         wanted = f"class numbers from 0 to {classes - 1}"
-        raise fail("input", f"input {name} requires {wanted}, got {numbers[row]} for sample {row}")
+        raise fail("input", f"input {name} requires {wanted}, got {numbers[row]} for {place}")
     return found
 
 
-def one_hot(name: str, numbers: Array, classes: int, dtype: np.dtype) -> Array:
-    """[samples, classes]: a row with a 1 at its class for each sample."""
-    check_classes(name, numbers, classes)
+def one_hot(
+    name: str, numbers: Array, classes: int, dtype: np.dtype, sequence: int | None = None
+) -> Array:
+    """[samples, classes]: a row with a 1 at its class for each sample; see `check_classes`."""
+    check_classes(name, numbers, classes, sequence)
     rows = np.zeros((len(numbers), classes), dtype)
     rows[np.arange(len(numbers)), numbers] = 1
     return rows

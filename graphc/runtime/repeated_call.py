@@ -123,19 +123,17 @@ class _Lengths:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """An array of this shape and of the element type `given`, which is copied, and looked at where
-    it is of class numbers of so many `classes`."""
+    """An array of this shape and of the element type `given`, which is copied."""
 
     own: Array
     given: np.dtype
-    classes: int = 0
 
     def take(self, value: Any) -> bool:
         own = self.own
         if type(value) is not np.ndarray or value.dtype != self.given or value.shape != own.shape:
             return False
         own[...] = value
-        return not self.classes or are_inside(own, self.classes)
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +227,7 @@ class RepeatedCall:
     __slots__ = (
         "_going_on",
         "_held",
+        "_labels",
         "_lengths",
         "_numbers",
         "_plan",
@@ -259,6 +258,8 @@ class RepeatedCall:
         self.is_of_carry_plan = of_carry_plan
         self._takes, self._samples, self._lengths = takes, made.samples, lengths
         self._held = HeldArrays(stores)
+        labels = [] if plan.compiled.checks_classes else plan.dense.values()
+        self._labels = [(arguments[p.place], p.classes) for p in labels if p.is_numbered]
         self._numbers = CallNumbers(plan, arguments)
         for place, array in self._numbers.arrays.items():
             arguments[place] = array
@@ -334,6 +335,9 @@ class RepeatedCall:
             return None
         for name, take in self._takes:
             if not take(inputs.get(name)):
+                return None
+        for own, classes in self._labels:
+            if not are_inside(own, classes):
                 return None
         numbered = hyperparameters or self._numbers.arrays
         samples = self._samples if self._lengths is None else self._lengths.samples
@@ -420,14 +424,12 @@ def _taker(made: MadeCall, name: str, value: object, arguments: list[Array]) -> 
     ]
     if len(arrays) < len(items):
         return None
-    is_looked_at = spec.is_numbered and not made.plan.compiled.checks_classes
-    classes = spec.classes if is_looked_at else 0
     if type(value) is not list:
         (array,) = arrays
-        return _Numbers(own.reshape(array.shape), array.dtype, classes).take
+        return _Numbers(own.reshape(array.shape), array.dtype).take
     if minibatch is None:
         return None
-    taken = [_Numbers(own[: len(a), s], a.dtype, classes) for s, a in enumerate(arrays)]
+    taken = [_Numbers(own[: len(a), s], a.dtype) for s, a in enumerate(arrays)]
     return _List(tuple(each.take for each in taken)).take
 
 

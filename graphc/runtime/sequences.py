@@ -332,7 +332,7 @@ def read_sequences(
 def _sequence(spec: Input, item: object, number: int) -> Array | SparseRows:
     if isinstance(spec, SparseArgumentSpec):
         return spec.read(item)
-    array = labels_of(spec, as_array(spec, item))
+    array = labels_of(spec, as_array(spec, item), number)
     rows = spec.shape[2:]
     if array.ndim != 1 + len(rows) or array.shape[1:] != rows:
         wanted = ", ".join(["steps", *map(str, rows)])
