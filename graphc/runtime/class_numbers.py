@@ -26,21 +26,22 @@ class NoSuchClass(Exception):
 
 def are_class_numbers(value: Any) -> TypeGuard[Array]:
     """Whether it is an array of whole numbers in one dimension."""
-    is_array = isinstance(value, np.ndarray)
-    return is_array and value.ndim == 1 and value.dtype.kind in "iu"
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
 
 
 def is_numbered(value: object, *, of_sequences: bool) -> bool | None:
     """Whether labels are given as class numbers, of sequences each of a list; None for an empty
     list, which may be either."""
     if of_sequences and isinstance(value, list | tuple):
-        return all(_read_as_numbers(item) for item in value) if value else None
+        return all(map(_read_as_numbers, value)) if value else None
     return _read_as_numbers(value)
 
 
 def _read_as_numbers(value: object) -> bool:
+    if are_class_numbers(value):
+        return True
     if isinstance(value, np.ndarray):
-        return are_class_numbers(value)
+        return False
     if isinstance(value, DeviceArray) or hasattr(value, "tocsr"):
         return False
     try:

@@ -30,7 +30,7 @@ from graphc.runtime.argument_specs import (
     labels_of,
     read_array,
 )
-from graphc.runtime.class_numbers import are_class_numbers
+from graphc.runtime.class_numbers import are_class_numbers, are_inside
 from graphc.runtime.sparse import NO_INDEX, SparseRows
 from graphc.support.diagnostics import fail
 
@@ -307,10 +307,7 @@ def read_sequences(
     specs: Mapping[str, Input], lists: Mapping[str, Sequence[object]]
 ) -> tuple[dict[str, list[Array | SparseRows]], Array]:
     """The sequences of every input, converted and checked against each other; their lengths."""
-    found = {
-        name: [_sequence(specs[name], item, s) for s, item in enumerate(items)]
-        for name, items in lists.items()
-    }
+    found = {name: _sequences(specs[name], items) for name, items in lists.items()}
     lengths: list[int] | None = None
     first = ""
     for name, items in found.items():
@@ -327,6 +324,17 @@ def read_sequences(
                 "input", f"sequence {s} has {lengths[s]} steps in {first} but {own[s]} in {name}"
             )
     return found, np.array(lengths or [], np.int64)
+
+
+def _sequences(spec: Input, items: Sequence[object]) -> list[Array | SparseRows]:
+    """Those of one input, converted and checked; class numbers all at once, which takes less."""
+    if isinstance(spec, ArgumentSpec) and spec.is_numbered:
+        found = [item for item in items if are_class_numbers(item)]
+        if found and len(found) == len(items):
+            numbers = [a if a.dtype == spec.dtype else a.astype(spec.dtype) for a in found]
+            if are_inside(np.concatenate(numbers), spec.classes):
+                return [*numbers]
+    return [_sequence(spec, item, s) for s, item in enumerate(items)]
 
 
 def _sequence(spec: Input, item: object, number: int) -> Array | SparseRows:
