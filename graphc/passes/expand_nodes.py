@@ -18,7 +18,13 @@ A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers
     func @main(%x.indices: tensor<NxKxi32> input, %x.values: tensor<NxKxf32> input, …
       %x = scatter_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
 
-whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before
+whose products `simplify` turns into lookups. An input `t` of 10 rows, `numbered` in the options, is
+given as class numbers, whose one-hot rows its readers see:
+
+    func @main(%t: tensor<Nxi64> input, …
+      %t = cast … equal (iota, broadcast %t) … : tensor<Nx10xf32>
+
+Only what the outputs need is expanded, inputs before
 their readers. Inputs, parameters and computed statistics become arguments, in the order of the
 network. With `training = true` the nodes that compute something else in training do so: the numbers
 that they need of a call are further arguments, and the new values of the parameters that they move
@@ -500,6 +506,16 @@ def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
     return not missing
 
 
+def _are_inputs(graph: Function, names: Sequence[str], sink: DiagnosticSink) -> bool:
+    """Whether dense inputs have these names; says which have not."""
+    inputs = {op.result.name for op in graph.block if op.opdef is INPUT}
+    wrong = [name for name in names if name not in inputs]
+    for name in wrong:
+        message = f"class numbers are given for inputs, `{name}` is none"
+        sink.error("bad-option", message, graph.location)
+    return not wrong
+
+
 @dataclass(frozen=True)
 class ExpandNodes(Pass):
     """`outputs`: node names; `batch`: the bound on the number of samples in a call.
@@ -511,6 +527,7 @@ class ExpandNodes(Pass):
     sequences the bound on the number of sequences side by side
     carry     the last steps' values that delays look at are results, and arguments of the next call
     segment   if not 0, loops go through as many steps at a time, and T is a multiple of it
+    numbered  the inputs that are given as class numbers, where the outputs need them
     """
 
     name: ClassVar[str] = "expand-nodes"
@@ -550,6 +567,8 @@ class ExpandNodes(Pass):
             context.sink.error(
                 "bad-option", f"expand-nodes requires a seed from 0 to 2^64 - 1, got {self.seed}"
             )
+            return PassOutcome(False)
+        if not _are_inputs(graphs[0], self.numbered, context.sink):
             return PassOutcome(False)
         samples = Symbol(SAMPLES_DIM, self.batch)
         seed = self.seed if self.training else None
