@@ -19,8 +19,8 @@ import numpy as np
 
 from graphc.backends.base import aligned_bytes
 from graphc.backends.native_sums import NativeSums
-from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.class_numbers import NoSuchClass
+from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction, Fixed, Prepared
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
 from graphc.support.diagnostics import InternalError

@@ -159,9 +159,7 @@ def checked_numbered(model: Model, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _labels(
-    model: Model, signature: Signature, options: CompileOptions
-) -> tuple[LabelInput, ...]:
+def _labels(model: Model, signature: Signature, options: CompileOptions) -> tuple[LabelInput, ...]:
     """Those that the function takes."""
     classes, dtype = label_inputs(model), options.precision.value
     return tuple(

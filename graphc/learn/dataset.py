@@ -210,9 +210,7 @@ def numbered_in(
     """Those inputs of labels that data give as class numbers."""
     given = {name.lower(): value for name, value in data.items()}
     return tuple(
-        name
-        for name in labels
-        if is_numbered(given.get(name.lower()), of_sequences=of_sequences)
+        name for name in labels if is_numbered(given.get(name.lower()), of_sequences=of_sequences)
     )
 
 

@@ -95,9 +95,7 @@ class NetworkTrainee:
             time = extent.time(options.time, plan.truncate)
             sequences = plan.largest(DEFAULT_SIDE_BY_SIDE, extent.sequences)
         numbered = self._numbered(data, of_sequences=True)
-        fitted = replace(
-            options, time=time, sequences=sequences, carry=carry, numbered=numbered
-        )
+        fitted = replace(options, time=time, sequences=sequences, carry=carry, numbered=numbered)
         return fitted, DEFAULT_SIDE_BY_SIDE
 
     def _numbered(self, data: Data, *, of_sequences: bool) -> tuple[str, ...]:

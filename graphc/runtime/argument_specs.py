@@ -86,7 +86,6 @@ def _of_labels(spec: ArgumentSpec, label: LabelInput) -> ArgumentSpec:
     return replace(spec, classes=classes, is_numbered=is_numbered, other=other)
 
 
-
 @dataclass(frozen=True, slots=True)
 class SparseArgumentSpec:
     """A sparse input of `rows` numbers a sample or step, which is two arguments."""

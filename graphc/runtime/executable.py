@@ -283,14 +283,16 @@ class Executable:
                 self._calls.fast = RepeatedCall.like(made, stores, of_carry_plan=of_carry_plan)
         elif FastCall.serves(plan):
             specs, arguments = plan.dense, made.arguments
-            given = made.inputs.items()
-            if not all(n in specs for n in made.inputs):
-                return
-            if not all(arguments[specs[n].place] is v or _are_numbers(specs[n], v) for n, v in given):
-                return
-            stores = self._stores_of(made)
+            given = {
+                name: value
+                for name, value in made.inputs.items()
+                if isinstance(value, np.ndarray)
+                and name in specs
+                and (arguments[specs[name].place] is value or _is_numbered(specs[name], value))
+            }
+            stores = self._stores_of(made) if len(given) == len(made.inputs) else None
             if stores is not None:
-                self._calls.fast = FastCall(plan, made.inputs, arguments, stores)
+                self._calls.fast = FastCall(plan, given, arguments, stores)
 
     def _stores_of(self, made: MadeCall) -> Stores | None:
         """What the function holds, by the stores that it stands in; None where some was
@@ -540,7 +542,7 @@ def _maker_of_results(plan: Plan, out: object) -> Callable[..., Any]:
     return plan.compiled.new_array
 
 
-def _are_numbers(spec: ArgumentSpec, value: object) -> bool:
+def _is_numbered(spec: ArgumentSpec, value: object) -> bool:
     """Whether it is taken as class numbers, of whatever integer type."""
     return spec.is_numbered and are_class_numbers(value)
 

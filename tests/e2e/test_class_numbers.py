@@ -143,7 +143,10 @@ def test_a_prior_is_the_mean_of_class_numbers(labels: Any) -> None:
         (np.array([0.0, 1.0, 2.0]), "float32 or class numbers in one dimension, got shape (3,)"),
         (np.array([True, False, True]), "or class numbers in one dimension, got shape (3,)"),
         (np.array([[0], [1], [2]]), "or class numbers in one dimension, got shape (3, 1)"),
-        (np.array([0, 1]), "requires class numbers of shape (N), got shape (2,); N is 3 in another"),
+        (
+            np.array([0, 1]),
+            "requires class numbers of shape (N), got shape (2,); N is 3 in another",
+        ),
     ],
 )
 def test_what_are_no_class_numbers_is_refused(labels: Array, said: str) -> None:
@@ -325,7 +328,9 @@ def test_a_class_that_is_never_may_have_the_lowest_score() -> None:
     """Scores of minus infinity elsewhere than at the label change neither value nor gradient."""
     net = Network()
     x, t = net.input("x", 3), net.input("t", 3, tag="label")
-    net.cross_entropy_with_softmax(t, net.plus(x, net.parameter("b", 3)), name="CE", tag="criterion")
+    net.cross_entropy_with_softmax(
+        t, net.plus(x, net.parameter("b", 3)), name="CE", tag="criterion"
+    )
     x = np.array([[-np.inf, 1.0, 2.0], [0.5, -np.inf, -np.inf]], np.float32)
     run = gc.compile(net, ["CE"], gradients=["b", "x"])
     for labels in ([2, 0], [1, 0], [0, 0]):

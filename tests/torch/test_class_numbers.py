@@ -1,4 +1,4 @@
-"""Criteria of labels that are class numbers, against PyTorch's `cross_entropy` of the same numbers."""
+"""Criteria of labels that are class numbers, against PyTorch's `cross_entropy` of these."""
 
 from __future__ import annotations
 

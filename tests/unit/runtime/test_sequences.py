@@ -81,9 +81,11 @@ def running() -> Executable:
         Running(),
         signature(),
         {},
-        variants=lambda form: lambda _bounds: (
-            Running(carries=form.carry),
-            signature(carries=form.carry),
+        variants=lambda form: (
+            lambda _bounds: (
+                Running(carries=form.carry),
+                signature(carries=form.carry),
+            )
         ),
     )
 
