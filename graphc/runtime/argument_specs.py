@@ -30,6 +30,7 @@ class ArgumentSpec:
     classes     more than 0: of labels, which may be given as one-hot rows of so many or as class
                 numbers
     is_numbered the function takes these
+    is_checked  and looks itself whether they are numbers of classes
     other       of labels: what a function takes for the other kind
     """
 
@@ -43,6 +44,7 @@ class ArgumentSpec:
     is_updated: bool = False
     classes: int = 0
     is_numbered: bool = False
+    is_checked: bool = False
     other: ArgumentSpec | None = None
 
     @staticmethod
@@ -118,7 +120,8 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
 
 
 def labels_of(spec: ArgumentSpec, array: Array, sequence: int | None = None) -> Array:
-    """Class numbers as the function takes them, checked; another array as it is.
+    """Class numbers as the function takes them, checked unless it does that; another array as it
+    is.
 
     sequence  they are the steps of the one with this number, not samples
     """
@@ -126,6 +129,8 @@ def labels_of(spec: ArgumentSpec, array: Array, sequence: int | None = None) -> 
         return array
     if not spec.is_numbered:
         return one_hot(spec.name, array, spec.classes, spec.dtype, sequence)
+    if spec.is_checked:
+        return array.astype(spec.dtype, copy=False)
     return check_classes(spec.name, array, spec.classes, sequence)
 
 

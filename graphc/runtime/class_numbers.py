@@ -52,7 +52,9 @@ def _read_as_numbers(value: object) -> bool:
 
 def are_inside(numbers: Array, classes: int) -> bool:
     """Whether all of these i64 are numbers of classes."""
-    return not numbers.size or bool(np.maximum.reduce(numbers.view(np.uint64), None) < classes)
+    found = numbers.view(np.uint64)  # those below 0 are large
+    # `argmax` takes less than a reduction, and so does what runs after it.
+    return not found.size or found.item(found.argmax()) < classes
 
 
 def check_classes(name: str, numbers: Array, classes: int, sequence: int | None = None) -> Array:

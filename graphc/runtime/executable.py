@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, labels_of, read_array
 from graphc.runtime.call_numbers import Hyperparameters, Stores
-from graphc.runtime.class_numbers import NoSuchClass, are_class_numbers, check_classes, is_numbered
+from graphc.runtime.class_numbers import NoSuchClass, are_class_numbers, is_numbered
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall
@@ -244,7 +244,11 @@ class Executable:
             make(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
         ]
-        plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
+        try:
+            plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
+        except NoSuchClass:
+            plan.check_classes(inputs)
+            raise
         if results and isinstance(results[0], DeviceArray):
             results = [array.owner for array in results if isinstance(array, DeviceArray)]
             return _results(plan, results, minibatch)
@@ -357,8 +361,7 @@ class Executable:
         try:
             run(arguments, results, order, size, done)  # type: ignore[arg-type]
         except NoSuchClass:  # the data are others than when they were checked
-            for spec in (s for s in plan.dense.values() if s.is_numbered):
-                check_classes(spec.name, data[spec.name], spec.classes)
+            plan.check_classes(data)
             raise
         return {p.name: array for p, array in zip(plan.results, results, strict=True)}
 

@@ -87,9 +87,8 @@ class FastCall:
             (name, value.dtype, p.fixed, p.shape[1:], p.dtype)
             for (name, value), p in zip(inputs.items(), specs, strict=True)
         ]
-        is_looked_at = not plan.compiled.checks_classes
         self._labels = [
-            (i, p.classes) for i, p in enumerate(specs) if p.is_numbered and is_looked_at
+            (i, p.classes) for i, p in enumerate(specs) if p.is_numbered and not p.is_checked
         ]
         bound = next(iter(plan.bounds.values()), 0)
         # An array that is kept with a row for each sample is of so many samples.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec, read_array
-from graphc.runtime.class_numbers import is_numbered
+from graphc.runtime.class_numbers import check_classes, is_numbered
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.sequences import Minibatch
 from graphc.runtime.signature import ROLES_OF_MODEL, SequenceTables, Signature
@@ -57,6 +57,8 @@ class Plan:
             a.name: ArgumentSpec.of(i, a, updated, label=labels.get(a.name))
             for i, a in enumerate(signature.arguments)
         }
+        for name in (name for name in labels if compiled.checks_classes):
+            specs[name] = replace(specs[name], is_checked=specs[name].is_numbered)
         results = tuple(
             ArgumentSpec.of(i, r, numbers=signature.gives_numbers)
             for i, r in enumerate(signature.fresh_results)
@@ -99,6 +101,19 @@ class Plan:
             if given or (given is None and label.is_numbered):
                 found.append(label.name)
         return frozenset(found)
+
+    def check_classes(self, inputs: Mapping[str, object]) -> None:
+        """GraphcError `input` where a call gave numbers of no classes."""
+        of_sequences = self.tables is not None
+        for name, value in by_input(self, inputs).items():
+            spec = self.inputs[name]
+            if not isinstance(spec, ArgumentSpec) or not spec.is_numbered:
+                continue
+            if of_sequences and isinstance(value, list | tuple):
+                for number, item in enumerate(value):
+                    check_classes(name, np.asarray(item), spec.classes, number)
+            else:
+                check_classes(name, np.asarray(value), spec.classes)
 
     @property
     def tables(self) -> SequenceTables | None:

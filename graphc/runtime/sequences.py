@@ -332,7 +332,7 @@ def _sequences(spec: Input, items: Sequence[object]) -> list[Array | SparseRows]
         found = [item for item in items if are_class_numbers(item)]
         if found and len(found) == len(items):
             numbers = [a if a.dtype == spec.dtype else a.astype(spec.dtype) for a in found]
-            if are_inside(np.concatenate(numbers), spec.classes):
+            if spec.is_checked or are_inside(np.concatenate(numbers), spec.classes):
                 return [*numbers]
     return [_sequence(spec, item, s) for s, item in enumerate(items)]
 
