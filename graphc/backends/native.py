@@ -29,8 +29,9 @@ POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
 NO_SUM = 6
 """The status of an entry whose sum over members was not made."""
-NO_CLASS = 7
-"""The status of an entry that got a class number outside of the classes."""
+NO_CLASS = 8
+"""The status of an entry that got a class number outside of the classes: a number that functions in
+files, which take rows, give to nothing."""
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 
