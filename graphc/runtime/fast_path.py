@@ -20,7 +20,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec
 from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
-from graphc.runtime.class_numbers import are_inside
+from graphc.runtime.class_numbers import NUMBER, are_inside
 from graphc.runtime.compiled import Fixed
 from graphc.runtime.plan import Array, Plan
 from graphc.runtime.signature import concrete_shape
@@ -84,7 +84,7 @@ class FastCall:
         self._plan = plan
         specs = [plan.dense[name] for name in inputs]
         self._inputs = [
-            (name, value.dtype, p.fixed, p.shape[1:], p.dtype)
+            (name, value.dtype, p.fixed, p.shape[1:], p.is_numbered)
             for (name, value), p in zip(inputs.items(), specs, strict=True)
         ]
         self._labels = [
@@ -162,14 +162,14 @@ class FastCall:
         """The same on the arrays themselves."""
         arrays: list[Any] = []
         samples = -1
-        for name, dtype, fixed, row, taken in self._inputs:
+        for name, dtype, fixed, row, is_numbered in self._inputs:
             value: Any = inputs.get(name)
-            if (
-                type(value) is not np.ndarray
-                or value.dtype is not dtype
-                or value.flags.num & IN_PLACE != IN_PLACE
-            ):
+            if type(value) is not np.ndarray or value.dtype is not dtype:
                 return None
+            if value.flags.num & IN_PLACE != IN_PLACE or (is_numbered and dtype is not NUMBER):
+                if not is_numbered:
+                    return None
+                value = value.astype(NUMBER)
             shape = value.shape
             if fixed is not None:
                 if shape != fixed:
@@ -180,7 +180,7 @@ class FastCall:
                 if samples >= 0:
                     return None
                 samples = shape[0]
-            arrays.append(value if dtype is taken else value.astype(taken))
+            arrays.append(value)
         if not all(are_inside(arrays[i], classes) for i, classes in self._labels):
             return None
         if not self._least <= samples <= self._most:

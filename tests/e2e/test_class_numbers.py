@@ -76,9 +76,10 @@ def test_calls_of_any_number_of_samples_see_their_own_classes(kind: str) -> None
         part = slice(first, last)
         for t in (NUMBERS[part], (NUMBERS[part] + 1) % CLASSES, NUMBERS[part]):
             expected = rows(x=x[part], t=one_hot(t))
-            for dtype in DTYPES:
+            columns = np.stack([t, t + CLASSES], axis=1)
+            for numbers in (*(t.astype(dtype) for dtype in DTYPES), columns[:, 0]):
                 for _ in range(3):  # a call, one alike, and one with all that followed from these
-                    got = run(x=x[part], t=t.astype(dtype))
+                    got = run(x=x[part], t=numbers)
                     assert (got["CE"], got["wrong"]) == (expected["CE"], expected["wrong"])
     assert run._calls.fast is not None
     assert len([*run._plans]) == (1 if kind == "sparse_input" else 2)  # each kind has its function
