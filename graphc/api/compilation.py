@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphc.api.given import model_of
+from graphc.api.given import model_of, refuse_of_networks
 from graphc.builder import GraphBuilder
 from graphc.driver.cache_key import default_cache
-from graphc.driver.compile import bind, evaluation_passes, node_names
+from graphc.driver.compile import bind, checked_numbered, evaluation_passes, node_names
 from graphc.driver.onnx_export import export_model
 from graphc.driver.options import CompileOptions, parse_arithmetic, parse_precision
 from graphc.driver.program import bind_program
@@ -45,6 +45,7 @@ def compile(
     threads: int | None = CompileOptions.threads,
     freeze: bool = CompileOptions.freeze,
     seldom: str | Sequence[str] = (),
+    class_numbers: str | Sequence[str] = (),
     verify: bool = CompileOptions.verify,
 ) -> Executable:
     """A callable that computes `outputs`, by default the network's output nodes.
@@ -68,6 +69,8 @@ def compile(
                read fastest; what depends on them alone is computed once, here
     seldom     names of inputs that not every call gives: what depends on them alone (and on frozen
                parameters) is computed when they are given, and kept; of networks without sequences
+    class_numbers  names of inputs with the tag `label` that calls will give as class numbers, whole
+               numbers (N,): what takes them is then compiled now and not at the first such call
 
     `exe(features=x)` takes one array (N, rows) per input and gives one (N, rows) per output; a 1x1
     output is a scalar, a parameter's gradient has its shape (rows, cols). A sparse input takes what
@@ -93,12 +96,16 @@ def compile(
     )
     wanted, of = arguments.texts(outputs, "outputs"), arguments.texts(gradients, "gradients")
     rare = arguments.texts(seldom, "seldom")
+    numbered = arguments.texts(class_numbers, "class_numbers")
     if isinstance(network, Program):
-        if rare:
-            raise fail("not-supported", "seldom= is for networks, got a program")
+        refuse_of_networks(seldom=bool(rare), class_numbers=bool(numbered))
         return bind_program(network, wanted, of, options)
     model = model_of(network)
-    options = replace(options, seldom=tuple(node_names(model, rare)))
+    options = replace(
+        options,
+        seldom=tuple(node_names(model, rare)),
+        numbered=checked_numbered(model, numbered),
+    )
     return bind(model, lambda m, o: evaluation_passes(m, wanted, of, o), options)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphc.api.given import OfProgram, model_of, refuse_of_networks, trainee_of
 from graphc.builder import GraphBuilder
 from graphc.driver.cache_key import default_cache
+from graphc.driver.compile import checked_numbered
 from graphc.driver.options import CompileOptions, parse_arithmetic
 from graphc.ir.core import ContractionMode, LaunchMode
 from graphc.learn.adaptation import Adaptation
@@ -69,6 +71,7 @@ def compile_training(
     comm: Communicator | None = None,
     split: str | Sequence[str] = (),
     sync_batchnorm: bool = False,
+    class_numbers: str | Sequence[str] = (),
 ) -> TrainingStep:
     """A compiled training step: `step(features=x, labels=t)` updates the network's parameters.
 
@@ -94,6 +97,7 @@ def compile_training(
                   each updates its own, and `step.gather()` makes all whole (docs/members.md)
     sync_batchnorm  members normalise by the samples of all in BatchNormalization, in place of each
                   by its own
+    class_numbers  as in `compile`
 
     From here on the network holds its parameters in the step's precision. Statistics must have
     been computed (`net.precompute`). Raises GraphcError for a bad network or option.
@@ -124,6 +128,7 @@ def compile_training(
             criterion=criterion is not None,
             dropout=dropout != DEFAULT_DROPOUT,
             split=bool(split),
+            class_numbers=bool(class_numbers),
         )
         objective = of_program.objective()
         return compile_program_step(
@@ -134,10 +139,12 @@ def compile_training(
             sync_batchnorm=sync_batchnorm,
         )
     of_program.refuse()
+    model = model_of(network)
+    numbered = checked_numbered(model, arguments.texts(class_numbers, "class_numbers"))
     return compile_training_step(
-        model_of(network),
+        model,
         learner,
-        options,
+        replace(options, numbered=numbered),
         criterion=criterion,
         dropout=dropout,
         seed=seed,

@@ -20,6 +20,7 @@ import numpy as np
 from graphc.artifacts.members import NO_SUM
 from graphc.backends.base import aligned_bytes
 from graphc.backends.native_sums import NativeSums
+from graphc.runtime.class_numbers import NoSuchClass
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.compiled import CompiledFunction, Fixed, Prepared
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Argument, Signature
@@ -27,6 +28,9 @@ from graphc.support.diagnostics import InternalError
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
+NO_CLASS = 8
+"""The status of an entry that got a class number outside of the classes: a number that functions in
+files, which take rows, give to nothing."""
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 
@@ -40,6 +44,8 @@ class NativeFunction(CompiledFunction):
     epoch    the second entry of a training step, of `EPOCH_TYPES` (`llvm/epoch.py`)
     threads  how many compute a call, if some of its work is split; may be set between calls
     """
+
+    checks_classes = True
 
     def __init__(
         self,
@@ -101,6 +107,8 @@ class NativeFunction(CompiledFunction):
         """What a status other than 0 is raised as."""
         if status == NO_SUM and self._sums is not None:
             return self._sums.failure()
+        if status == NO_CLASS:
+            return NoSuchClass()
         return InternalError(f"compiled code gave status {status}")
 
     def prepare(

@@ -31,7 +31,7 @@ from graphc.model.model import Model
 from graphc.ops import default_context
 from graphc.ops.nodes.delays import DELAYS
 from graphc.ops.nodes.layout import find_node, node_type
-from graphc.ops.nodes.leaves import SPARSE_INPUT
+from graphc.ops.nodes.leaves import INPUT, SPARSE_INPUT
 from graphc.ops.nodes.sequence_columns import (
     BEGIN,
     END,
@@ -43,9 +43,11 @@ from graphc.passes.expand_nodes import MAIN, ExpandNodes, inputs_of
 from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.executable import Executable, Results
+from graphc.runtime.plans import Recompile, Variant
 from graphc.runtime.seldom import SeldomInputs
 from graphc.runtime.signature import (
     NUMPY_DTYPES,
+    LabelInput,
     SequenceTables,
     Signature,
     SparseInput,
@@ -83,7 +85,7 @@ def lower_by(model: Model, passes: Sequence[Pass], options: CompileOptions) -> L
     signature = make_signature(module, function)
     sparse, tables = _sparse_inputs(model, function), sequence_tables(function, signature)
     signature = replace(
-        signature, sparse=sparse, sequences=tables, labels=_labels(model, signature)
+        signature, sparse=sparse, sequences=tables, labels=_labels(model, signature, options)
     )
     return Lowered(module, function, signature, records)
 
@@ -137,11 +139,33 @@ def _sparse_inputs(model: Model, function: Function) -> tuple[SparseInput, ...]:
     return tuple(s for s in inputs if function.argument(s.indices) is not None)
 
 
-def _labels(model: Model, signature: Signature) -> tuple[str, ...]:
-    """The inputs of one-hot rows that the function takes: those with the tag, of several rows."""
-    tagged = model.tagged("label")
-    inputs = [a for a in signature.with_role("input") if a.name in tagged]
-    return tuple(a.name for a in inputs if isinstance(a.shape[-1], int) and a.shape[-1] > 1)
+def label_inputs(model: Model) -> dict[str, int]:
+    """The inputs that class numbers may be given for, and the classes: those with the tag, of
+    several rows that are numbers."""
+    nodes = [model.find(name) for name in model.tagged("label")]
+    inputs = [op for op in nodes if op is not None and op.opdef is INPUT]
+    rows = {op.result.name or "": node_type(op).rows or 0 for op in inputs}
+    return {name: count for name, count in rows.items() if count > 1}
+
+
+def checked_numbered(model: Model, names: Sequence[str]) -> tuple[str, ...]:
+    """Inputs that class numbers may be given for, as the network spells them. GraphcError."""
+    found = node_names(model, names)
+    for name in found:
+        if name not in label_inputs(model):
+            wanted = "class_numbers requires inputs of several rows with the tag `label`"
+            raise fail("bad-option", f"{wanted}, got `{name}`")
+    return tuple(found)
+
+
+def _labels(model: Model, signature: Signature, options: CompileOptions) -> tuple[LabelInput, ...]:
+    """Those that the function takes."""
+    classes, dtype = label_inputs(model), options.precision.value
+    return tuple(
+        LabelInput(a.name, classes[a.name], dtype, a.name in options.numbered)
+        for a in signature.with_role("input")
+        if a.name in classes
+    )
 
 
 def passed(
@@ -305,10 +329,13 @@ def bind(
 ) -> Executable:
     """The compiled function with the network's parameters bound to it.
 
-    A call beyond the bound compiles again, with the passes for a larger one: of the network as it
-    is now, whatever becomes of it in between.
+    A call beyond the bound compiles again, with the passes for a larger one, and so does the first
+    one with labels of the other kind than `options` say: of the network as it is now, whatever
+    becomes of it in between. With inputs that are given seldom class numbers become rows.
     """
     infer(model)
+    if options.seldom:
+        options = replace(options, numbered=())
     frozen = model.frozen() if options.freeze else model.snapshot()
     embedded: dict[str, np.ndarray] = {}
 
@@ -316,11 +343,10 @@ def bind(
         with options.phases.measure("initial values"):
             draw(frozen, signature.model_names)
 
-    def compiled(
-        bounds: Mapping[str, int], *, carry: bool = False
-    ) -> tuple[CompiledFunction, Signature]:
-        wider = replace(options.widened(bounds), carry=carry or options.carry)
-        return part(wider)
+    def variant(form: Variant) -> Recompile:
+        numbered = tuple(sorted(form.numbered))
+        own = replace(options, carry=form.carry or options.carry, numbered=numbered)
+        return lambda bounds: part(own.widened(bounds))
 
     def part(options: CompileOptions) -> tuple[CompiledFunction, Signature]:
         options = replace(options, begun=Begun() if options.freeze else None)
@@ -341,16 +367,15 @@ def bind(
     def values() -> Mapping[str, np.ndarray]:
         return embedded if options.freeze else frozen.values_in(options.precision)
 
-    function, signature = compiled({})
+    function, signature = part(options)
     if not options.freeze:  # only once: what has been renamed or removed by a later call stays so
         draw_for(signature)
-    carrying = partial(compiled, carry=True) if signature.sequences is not None else None
     return Executable(
         function,
         signature,
         values(),
-        recompile=compiled,
-        carrying=carrying,
+        recompile=variant(Variant()) if options.seldom else None,
+        variants=None if options.seldom else variant,
         threads=thread_count(options.threads),
         seldom=SeldomInputs(options.seldom, seldom, seldom({})) if options.seldom else None,
     )
@@ -425,8 +450,9 @@ def evaluation_passes(
 def bounds_for(model: Model, names: Sequence[str], options: CompileOptions) -> pipelines.Bounds:
     """What a call holds at most: with time if it is asked for, or if the nodes look along it."""
     time = options.time or (DEFAULT_TIME if looks_along_time(model, names) else 0)
+    carry = options.carry and bool(time)
     return pipelines.Bounds(
-        options.batch, options.entries, time, options.sequences, options.carry and bool(time)
+        options.batch, options.entries, time, options.sequences, carry, options.numbered
     )
 
 

@@ -71,6 +71,7 @@ class CompileOptions:
     threads    how many compute a call; None: as `graphc.runtime.threads` says
     target     the instruction set that code is made for: `native`, `x86-64-v3`, …
     machine    what schedules are made for; None: the target
+    numbered   inputs of labels that calls give as class numbers instead of one-hot rows
     launch     how a GPU runs a function: "graph", many kernels; "grid", one kernel whose blocks
                wait for each other; "block", one block; "auto", what takes least time by estimate
     """
@@ -97,6 +98,7 @@ class CompileOptions:
     target: str = "native"
     machine: AnyMachine | None = None
     launch: LaunchMode = "auto"
+    numbered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("backend", "recompute", "contraction", "launch"):

@@ -55,7 +55,8 @@ PIPELINES: dict[str, str] = {
 class Bounds:
     """What one call holds at most, and how: the options of `expand-nodes` that say it.
 
-    time  0 where samples are not steps of sequences
+    time      0 where samples are not steps of sequences
+    numbered  inputs of labels that calls give as class numbers
     """
 
     batch: int = 256
@@ -63,6 +64,7 @@ class Bounds:
     time: int = 0
     sequences: int = 1
     carry: bool = False
+    numbered: tuple[str, ...] = ()
 
     def expand(
         self,
@@ -89,6 +91,7 @@ class Bounds:
             segment=math.isqrt(max(self.time - 1, 0)) + 1 if recompute == "sqrt" else 0,
             shards=shards,
             sync=sync,
+            numbered=self.numbered,
         )
 
 

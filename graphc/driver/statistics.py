@@ -140,7 +140,7 @@ def _calls(signature: Signature, needed: Inputs) -> tuple[list[dict[str, object]
         parts = [slice(i, i + SIDE_BY_SIDE) for i in range(0, len(lengths), SIDE_BY_SIDE)]
         calls = [{n: items[part] for n, items in lists.items()} for part in parts]
         return [dict[str, object](call) for call in calls], int(lengths.sum())
-    numbered = {n.lower() for n in (*signature.labels, *(s.name for s in signature.sparse))}
+    numbered = {spec.name.lower() for spec in (*signature.labels, *signature.sparse)}
     columns = {n: as_columns(v, takes_classes=n.lower() in numbered) for n, v in needed.items()}
     arrays, samples = check_inputs(signature, columns)
     starts = range(0, samples, BATCH)

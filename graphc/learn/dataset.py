@@ -6,7 +6,7 @@ are one, or for truncated sequences one for each stretch of steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from graphc.learn.deal import dealt
+from graphc.runtime.class_numbers import is_numbered
 from graphc.runtime.executable import check_inputs, check_sequences, needed_inputs
 from graphc.runtime.signature import Signature
 from graphc.runtime.sparse import SparseRows
@@ -203,6 +204,16 @@ def read_dataset(signature: Signature, data: Mapping[str, object], truncate: int
     return Sequences(lists, lengths, truncate)
 
 
+def numbered_in(
+    labels: Collection[str], data: Mapping[str, object], *, of_sequences: bool
+) -> tuple[str, ...]:
+    """Those inputs of labels that data give as class numbers."""
+    given = {name.lower(): value for name, value in data.items()}
+    return tuple(
+        name for name in labels if is_numbered(given.get(name.lower()), of_sequences=of_sequences)
+    )
+
+
 def place_of_non_finite(dataset: Dataset) -> str:
     """Where the data hold nan or infinity first, such as "`x` is nan in sample 17"; or ''."""
     for name, place, columns in _columns(dataset):
@@ -279,6 +290,7 @@ __all__: Sequence[str] = (
     "Share",
     "check_truncate",
     "extent_of",
+    "numbered_in",
     "place_of_non_finite",
     "read_dataset",
 )

@@ -7,11 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphc.driver.compile import bind, bounds_for, evaluation_passes, node_names
+from graphc.driver.compile import (
+    bind,
+    bounds_for,
+    evaluation_passes,
+    label_inputs,
+    node_names,
+)
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.learn.agreement import digest_of, require_agreement
-from graphc.learn.dataset import Dataset, check_truncate, extent_of, read_dataset
+from graphc.learn.dataset import Dataset, check_truncate, extent_of, numbered_in, read_dataset
 from graphc.learn.shuffle import minibatches
 from graphc.learn.source import Data, blocks_of, digests_of
 from graphc.model.model import Model
@@ -139,6 +145,9 @@ def compile_evaluator(
         raise fail("bad-option", "truncate is for sequences, the network does not look along time")
     if bounds.time:
         options, size = _fitted(options, data, truncate), options.sequences
+    if isinstance(data, Mapping):
+        numbered = numbered_in(label_inputs(model), data, of_sequences=bool(bounds.time))
+        options = replace(options, numbered=numbered)
     executable = bind(model, lambda m, o: evaluation_passes(m, wanted, (), o), options)
     return Evaluator(executable, wanted, size, truncate)
 

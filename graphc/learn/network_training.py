@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from graphc.driver.compile import bounds_for
+from graphc.driver.compile import bounds_for, label_inputs
 from graphc.driver.options import DEFAULT_BATCH, CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.driver.statistics import BATCH, precompute
 from graphc.ir.printer import print_module
 from graphc.learn.adaptation import Adaptation, AdaptedData
 from graphc.learn.checkpoint import Checkpoint
-from graphc.learn.dataset import extent_of
+from graphc.learn.dataset import extent_of, numbered_in
 from graphc.learn.evaluate import DEFAULT_SIDE_BY_SIDE, Evaluator, compile_evaluator
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.source import Data, blocks_of, is_reader, samples_of
@@ -83,7 +83,8 @@ class NetworkTrainee:
                 message = "truncate is for sequences, the network does not look along time"
                 raise fail("bad-option", message)
             batch = plan.largest(DEFAULT_BATCH, samples_of(data))
-            return replace(options, batch=batch), DEFAULT_BATCH
+            numbered = self._numbered(data, of_sequences=False)
+            return replace(options, batch=batch, numbered=numbered), DEFAULT_BATCH
         carry = plan.truncate > 0
         if is_reader(data):  # bounds grow when a block is larger
             sequences = plan.largest(DEFAULT_SIDE_BY_SIDE, None)
@@ -93,8 +94,16 @@ class NetworkTrainee:
             extent = extent_of(data)
             time = extent.time(options.time, plan.truncate)
             sequences = plan.largest(DEFAULT_SIDE_BY_SIDE, extent.sequences)
-        fitted = replace(options, time=time, sequences=sequences, carry=carry)
+        numbered = self._numbered(data, of_sequences=True)
+        fitted = replace(options, time=time, sequences=sequences, carry=carry, numbered=numbered)
         return fitted, DEFAULT_SIDE_BY_SIDE
+
+    def _numbered(self, data: Data, *, of_sequences: bool) -> tuple[str, ...]:
+        """The inputs of labels that data in memory give as class numbers."""
+        if is_reader(data):
+            return ()
+        assert isinstance(data, Mapping)
+        return numbered_in(label_inputs(self._model), data, of_sequences=of_sequences)
 
     def step(
         self,

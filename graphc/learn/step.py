@@ -534,6 +534,7 @@ def compile_training_step(
     if communicator is not None and shards > 1:
         compile_by = partial(compile_for_members, communicator)
         if names:
+            options = replace(options, numbered=())
             compile_by = partial(compile_split, communicator, names, rows)
 
     def passes_for(model: Model, options: CompileOptions) -> list[pipelines.Pass]:

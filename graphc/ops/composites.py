@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphc.ir.core import IRBuilder, Value
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import full_like, iota
 from graphc.ops.elementwise import (
+    CAST,
     EQUAL,
     LESS,
     LOGICAL_AND,
@@ -26,8 +27,11 @@ from graphc.ops.elementwise import (
 )
 from graphc.ops.elementwise import div as divide
 from graphc.ops.functions import exp, log, sqrt
-from graphc.ops.reduction import broadcast, reduce_max, reduce_min, reduce_sum
+from graphc.ops.movement import reshape
+from graphc.ops.reduction import BROADCAST, broadcast, reduce_max, reduce_min, reduce_sum
 
+NO_CLASS = -1
+"""Among class numbers: of a sample without a class, whose row is 0 everywhere."""
 LOG_FLOOR = 1e-37
 """`Log` takes smaller arguments as this, so that log 0 is -85.2 and not minus infinity."""
 
@@ -65,6 +69,10 @@ def weighted_log_softmax(b: IRBuilder, weight: Value, x: Value, axis: int) -> Va
     """weight log softmax(x), elements of shape x; 0 where the weight and the softmax are 0."""
     d = centred(b, x, axis)
     total = log(b, reduce_sum(b, exp(b, d), [axis]))
+    index = class_index(weight)
+    if index is not None:
+        logs = sub(b, d, broadcast(b, total, x.tensor.dims))
+        return select(b, _is_class(b, index, x.tensor), logs, full_like(b, 0.0, logs))
     d = finite_if_unused(b, d, weight)
     return mul(b, weight, sub(b, d, broadcast(b, total, x.tensor.dims)))
 
@@ -115,10 +123,39 @@ def normalized(b: IRBuilder, x: Value, axis: int, epsilon: float) -> Value:
 def argmax(b: IRBuilder, x: Value, axis: int) -> Value:
     """Index (i32) of the first maximum along `axis`; 2147483647 where the maximum is nan."""
     type = x.tensor
+    index = class_index(x)
+    if index is not None:
+        return index
     positions = iota(b, axis, type.with_dtype(DType.I32))
     top = broadcast(b, reduce_max(b, x, [axis]), type.dims)
     none = full_like(b, 2**31 - 1, positions)
     return reduce_min(b, select(b, compare(b, EQUAL, x, top), positions, none), [axis])
+
+
+def one_hot(b: IRBuilder, numbers: Value, rows: TensorType) -> Value:
+    """`rows` [N, classes]: 1 at the class of each of the `numbers` i64[N], 0 elsewhere."""
+    samples, _ = rows.dims
+    index = reshape(b, cast(b, numbers, DType.I32), (samples, 1))
+    return cast(b, _is_class(b, index, rows), rows.dtype)
+
+
+def class_index(rows: Value) -> Value | None:
+    """i32[N, 1], the places of the ones of rows that `one_hot` made; None for other rows."""
+    found = rows
+    for opdef, place in ((CAST, 0), (EQUAL, 1), (BROADCAST, 0)):
+        if found.op is None or found.op.opdef is not opdef:
+            return None
+        found = found.op.operands[place]
+    source = found.op.operands[0].op if found.op is not None and found.op.operands else None
+    if source is None or source.opdef is not CAST:
+        return None
+    return found if source.operands[0].tensor.dtype is DType.I64 else None
+
+
+def _is_class(b: IRBuilder, index: Value, type: TensorType) -> Value:
+    """i1 of `type`'s dims [N, classes]: whether it is the place `index` i32[N, 1]."""
+    places = iota(b, 1, type.with_dtype(DType.I32))
+    return compare(b, EQUAL, places, broadcast(b, index, type.dims))
 
 
 def one_hot_maximum(b: IRBuilder, x: Value, axis: int) -> Value:

@@ -18,7 +18,13 @@ A sparse input `x` of 1000 rows becomes two arguments, the places of its numbers
     func @main(%x.indices: tensor<NxKxi32> input, %x.values: tensor<NxKxf32> input, …
       %x = scatter_add %x.values, %x.indices {size = 1000} : tensor<Nx1000xf32>
 
-whose products `simplify` turns into lookups. Only what the outputs need is expanded, inputs before
+whose products `simplify` turns into lookups. An input `t` of 10 rows, `numbered` in the options, is
+given as class numbers, whose one-hot rows its readers see:
+
+    func @main(%t: tensor<Nxi64> input, …
+      %t = cast … equal (iota, broadcast %t) … : tensor<Nx10xf32>
+
+Only what the outputs need is expanded, inputs before
 their readers. Inputs, parameters and computed statistics become arguments, in the order of the
 network. With `training = true` the nodes that compute something else in training do so: the numbers
 that they need of a call are further arguments, and the new values of the parameters that they move
@@ -48,6 +54,7 @@ from graphc.ir.core import (
     Value,
 )
 from graphc.ir.types import DType, Symbol, TensorType
+from graphc.ops import composites
 from graphc.ops.control import RETURN
 from graphc.ops.indexed import scatter_add
 from graphc.ops.movement import RESHAPE, ReshapeParams
@@ -118,6 +125,7 @@ def expand_nodes(
     entries: int = DEFAULT_ENTRIES,
     sequences: Minibatch | None = None,
     shards: int = 1,
+    numbered: Sequence[str] = (),
     *,
     sync: bool = False,
 ) -> Function | None:
@@ -128,6 +136,7 @@ def expand_nodes(
     sequences      the samples are the columns of such minibatches of sequences, not `samples`
     shards         parts that members compute a minibatch in, of which a call is one; 0: any number
     sync           statistics of a minibatch are those of all its parts
+    numbered       inputs of one-hot rows that calls give as class numbers
     """
     roots = _find_outputs(graph, outputs, sink)
     needed = reachable(roots, inputs_of)
@@ -147,7 +156,7 @@ def expand_nodes(
     expansion = _Expansion(graph, dtype, samples, entries, sequences, sink)
     if training_seed is not None:
         expansion.train(training_seed, shards, sync=sync)
-    expansion.add_leaves(nodes)
+    expansion.add_leaves(nodes, numbered)
     outside = _read_outside(components, roots)
     for step in steps:
         assert step is not None
@@ -270,8 +279,8 @@ class _Expansion:
             self._function, self._dtype, self._samples, seed, self._sink, shards, sync
         )
 
-    def add_leaves(self, nodes: Sequence[Operation]) -> None:
-        """Make arguments of the inputs, then of the parameters."""
+    def add_leaves(self, nodes: Sequence[Operation], numbered: Sequence[str]) -> None:
+        """Make arguments of the inputs, some of them class numbers, then of the parameters."""
         sparse: dict[Operation, tuple[Value, Value]] = {}
         dense: dict[Operation, Value] = {}
         for role in ("input", "parameter"):
@@ -285,10 +294,16 @@ class _Expansion:
                     _require_free_names(self._graph, op, sparse[op], self._sink)
                 else:
                     name = op.result.name or ""
-                    dense[op] = self._function.add_argument(name, self._outer_type(op), role)
+                    type = self._outer_type(op)
+                    if name in numbered:
+                        type = TensorType(type.dims[:-1], DType.I64)
+                    dense[op] = self._function.add_argument(name, type, role)
         for op, value in dense.items():
             with self._builder.at(place_of(op)):
-                self._values[op] = self._inside(value) if node_type(op).has_samples else value
+                if op.result.name in numbered:
+                    self._values[op] = self._one_hot(op, value)
+                else:
+                    self._values[op] = self._inside(value) if node_type(op).has_samples else value
         for op, (indices, numbers) in sparse.items():
             with self._builder.at(place_of(op)):
                 rows = node_type(op).rows or 0
@@ -296,6 +311,14 @@ class _Expansion:
                     indices = self._columns.masked(self._builder, indices, NO_ENTRY)
                 self._values[op] = scatter_add(self._builder, numbers, indices, rows)
             self._values[op].name = op.result.name
+
+    def _one_hot(self, op: Operation, numbers: Value) -> Value:
+        """The rows of class numbers; in the gaps between sequences rows of zeros."""
+        rows = tensor_type(node_type(op), self._samples, self._dtype)
+        if self._columns is not None:
+            numbers = self._columns.as_columns(self._builder, numbers)
+            numbers = self._columns.masked(self._builder, numbers, composites.NO_CLASS)
+        return composites.one_hot(self._builder, numbers, rows)
 
     def expand(self, step: Operation | Cycle, outside: set[Operation]) -> None:
         """Emit a node, or a cycle of them, of which those in `outside` are read elsewhere."""
@@ -486,6 +509,16 @@ def _is_computable(nodes: Sequence[Operation], sink: DiagnosticSink) -> bool:
     return not missing
 
 
+def _are_inputs(graph: Function, names: Sequence[str], sink: DiagnosticSink) -> bool:
+    """Whether dense inputs have these names; says which have not."""
+    inputs = {op.result.name for op in graph.block if op.opdef is INPUT}
+    wrong = [name for name in names if name not in inputs]
+    for name in wrong:
+        message = f"class numbers are given for inputs, `{name}` is none"
+        sink.error("bad-option", message, graph.location)
+    return not wrong
+
+
 @dataclass(frozen=True)
 class ExpandNodes(Pass):
     """`outputs`: node names; `batch`: the bound on the number of samples in a call.
@@ -498,6 +531,7 @@ class ExpandNodes(Pass):
     sequences the bound on the number of sequences side by side
     carry     the last steps' values that delays look at are results, and arguments of the next call
     segment   if not 0, loops go through as many steps at a time, and T is a multiple of it
+    numbered  the inputs that are given as class numbers, where the outputs need them
     """
 
     name: ClassVar[str] = "expand-nodes"
@@ -517,6 +551,7 @@ class ExpandNodes(Pass):
     segment: int = 0
     shards: int = 1
     sync: bool = False
+    numbered: tuple[str, ...] = ()
 
     def run(self, module: Module, context: Context) -> PassOutcome:
         graphs = [f for f in module.functions if f.kind is RegionKind.GRAPH]
@@ -538,6 +573,8 @@ class ExpandNodes(Pass):
                 "bad-option", f"expand-nodes requires a seed from 0 to 2^64 - 1, got {self.seed}"
             )
             return PassOutcome(False)
+        if not _are_inputs(graphs[0], self.numbered, context.sink):
+            return PassOutcome(False)
         samples = Symbol(SAMPLES_DIM, self.batch)
         seed = self.seed if self.training else None
         sequences = None
@@ -545,7 +582,7 @@ class ExpandNodes(Pass):
             sequences = Minibatch(self.time, self.sequences, self.carry, self.segment)
         function = expand_nodes(
             *(graphs[0], self.outputs, self.precision, samples, context.sink, seed),
-            *(self.entries, sequences, self.shards),
+            *(self.entries, sequences, self.shards, self.numbered),
             sync=self.sync,
         )
         if function is None:

@@ -4,13 +4,13 @@ that is converted."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphc.runtime.class_numbers import are_class_numbers, one_hot
+from graphc.runtime.class_numbers import NUMBER, are_class_numbers, check_classes, one_hot
 from graphc.runtime.device_arrays import DeviceArray
-from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, Result, Shape
+from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, LabelInput, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.element_types import as_numbers, as_type, lacking_name, type_text
@@ -27,7 +27,11 @@ class ArgumentSpec:
     is_number   callers get it as one number
     is_state    the learner keeps it from call to call
     is_updated  the function writes into it
-    classes     more than 0: instead of one-hot rows of so many, class numbers may be given
+    classes     more than 0: of labels, which may be given as one-hot rows of so many or as class
+                numbers
+    is_numbered the function takes these
+    is_checked  and looks itself whether they are numbers of classes
+    other       of labels: what a function takes for the other kind
     """
 
     name: str
@@ -39,6 +43,9 @@ class ArgumentSpec:
     is_state: bool = False
     is_updated: bool = False
     classes: int = 0
+    is_numbered: bool = False
+    is_checked: bool = False
+    other: ArgumentSpec | None = None
 
     @staticmethod
     def of(
@@ -47,13 +54,13 @@ class ArgumentSpec:
         updated: Collection[str | None] = (),
         *,
         numbers: bool = True,
-        labels: Collection[str] = (),
+        label: LabelInput | None = None,
     ) -> ArgumentSpec:
         """`updated`: the names of what the function writes into; `numbers`: one row and one column
-        are a number; `labels`: the names of inputs that class numbers may be given for."""
+        are a number; `label`: what there is to know of it as an input of labels."""
         sizes = tuple(d for d in array.shape if isinstance(d, int))
         fixed = sizes if len(sizes) == len(array.shape) else None
-        return ArgumentSpec(
+        spec = ArgumentSpec(
             array.name,
             place,
             NUMPY_DTYPES[array.dtype],
@@ -62,8 +69,23 @@ class ArgumentSpec:
             is_number=numbers and fixed == (1, 1) and not array.name.startswith(GRADIENT),
             is_state=isinstance(array, Argument) and array.role == "state",
             is_updated=array.name in updated,
-            classes=sizes[-1] if array.name in labels else 0,
         )
+        return spec if label is None else _of_labels(spec, label)
+
+    def taking(self, numbered: bool | None) -> ArgumentSpec:
+        """Of labels what is taken for class numbers, or for rows; None: either."""
+        is_other = self.other is not None and numbered is not None and numbered != self.is_numbered
+        return self.other if is_other and self.other is not None else self
+
+
+def _of_labels(spec: ArgumentSpec, label: LabelInput) -> ArgumentSpec:
+    classes, is_numbered = label.classes, label.is_numbered
+    if is_numbered:
+        shape, dtype = (*spec.shape, classes), NUMPY_DTYPES[label.dtype]
+    else:
+        shape, dtype = spec.shape[:-1], NUMBER
+    other = replace(spec, dtype=dtype, shape=shape, classes=classes, is_numbered=not is_numbered)
+    return replace(spec, classes=classes, is_numbered=is_numbered, other=other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +111,7 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
         return _on_device(spec, value, sizes)
     array = value if type(value) is np.ndarray else as_array(spec, value)
     if spec.classes:
-        array = rows_of(spec, array)
+        array = labels_of(spec, array)
     note_shape(spec, array.shape, sizes)
     if array.dtype != spec.dtype:
         array = convert(spec, array)
@@ -97,11 +119,19 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
 
-def rows_of(spec: ArgumentSpec, array: Array) -> Array:
-    """The one-hot rows of class numbers; another array as it is."""
+def labels_of(spec: ArgumentSpec, array: Array, sequence: int | None = None) -> Array:
+    """Class numbers as the function takes them, checked unless it does that; another array as it
+    is.
+
+    sequence  they are the steps of the one with this number, not samples
+    """
     if not spec.classes or not are_class_numbers(array):
         return array
-    return one_hot(spec.name, array, spec.classes, spec.dtype)
+    if not spec.is_numbered:
+        return one_hot(spec.name, array, spec.classes, spec.dtype, sequence)
+    if spec.is_checked:
+        return array.astype(spec.dtype, copy=False)
+    return check_classes(spec.name, array, spec.classes, sequence)
 
 
 def _on_device(spec: ArgumentSpec, array: DeviceArray, sizes: dict[str, int]) -> Array:
@@ -190,5 +220,8 @@ def _takes_samples(spec: ArgumentSpec) -> bool:
 
 def wanted(spec: ArgumentSpec) -> str:
     """What the spec requires, in words."""
-    shape = f"shape ({', '.join(map(str, spec.shape))}) of {type_text(spec.dtype)}"
+    shape = f"shape ({', '.join(map(str, spec.shape))})"
+    if spec.is_numbered:
+        return f"class numbers of {shape}"
+    shape = f"{shape} of {type_text(spec.dtype)}"
     return f"{shape} or class numbers in one dimension" if spec.classes else shape

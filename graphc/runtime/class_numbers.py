@@ -1,8 +1,7 @@
 """Labels as class numbers: whole numbers [samples] where one-hot rows [samples, classes] are read.
 
-What is compiled reads one-hot rows. A data set gets them once (`one_hot`). Calls that follow each
-other share memory for them (`OneHotRows`), in which a call moves its ones: as little to do as
-looking at rows that a caller made. Few and short rows are taken out of a table of all.
+A function takes an input of labels in one of two kinds, rows or i64 numbers, and calls may give
+either (`plans.py` finds a function of that kind). Where there is none, numbers become rows here.
 """
 
 from __future__ import annotations
@@ -11,89 +10,73 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from graphc.runtime.device_arrays import DeviceArray
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
 
-TABLE_ELEMENTS = 1 << 14
-"""Of the rows of a call, and of the table of all classes, up to which rows are copied out of it."""
+NUMBER = np.dtype(np.int64)
+"""What functions take: a number of any other type is outside of all classes after a conversion if
+it was before."""
+
+
+class NoSuchClass(Exception):
+    """A function got a number that is none of a class, and has done nothing."""
 
 
 def are_class_numbers(value: Any) -> TypeGuard[Array]:
     """Whether it is an array of whole numbers in one dimension."""
-    is_array = isinstance(value, np.ndarray)
-    return is_array and value.ndim == 1 and value.dtype.kind in "iu"
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iu"
 
 
-def check_classes(name: str, numbers: Array, classes: int) -> None:
-    """GraphcError `input` unless all are numbers of classes; `name` is the input's."""
-    outside = (numbers < 0) | (numbers >= classes)
-    if outside.any():
-        row = int(outside.argmax())
+def is_numbered(value: object, *, of_sequences: bool) -> bool | None:
+    """Whether labels are given as class numbers, of sequences each of a list; None for an empty
+    list, which may be either."""
+    if of_sequences and isinstance(value, list | tuple):
+        return all(map(_read_as_numbers, value)) if value else None
+    return _read_as_numbers(value)
+
+
+def _read_as_numbers(value: object) -> bool:
+    if are_class_numbers(value):
+        return True
+    if isinstance(value, np.ndarray):
+        return False
+    if isinstance(value, DeviceArray) or hasattr(value, "tocsr"):
+        return False
+    try:
+        return are_class_numbers(np.asarray(value))
+    except (ValueError, TypeError):  # no array: whoever reads it complains
+        return False
+
+
+def are_inside(numbers: Array, classes: int) -> bool:
+    """Whether all of these i64 are numbers of classes."""
+    found = numbers.view(np.uint64)  # those below 0 are large
+    # `argmax` takes less than a reduction, and so does what runs after it.
+    return not found.size or found.item(found.argmax()) < classes
+
+
+def check_classes(name: str, numbers: Array, classes: int, sequence: int | None = None) -> Array:
+    """The numbers as i64; GraphcError `input` unless all are those of classes.
+
+    name      the input's
+    sequence  they are the steps of the one with this number, not samples
+    """
+    found = numbers.astype(NUMBER, copy=False)
+    if not are_inside(found, classes):
+        row = int(((found < 0) | (found >= classes)).argmax())
+        place = f"sample {row}" if sequence is None else f"step {row} of sequence {sequence}"
         wanted = f"class numbers from 0 to {classes - 1}"
-        raise fail("input", f"input {name} requires {wanted}, got {numbers[row]} for sample {row}")
+        raise fail("input", f"input {name} requires {wanted}, got {numbers[row]} for {place}")
+    return found
 
 
-def one_hot(name: str, numbers: Array, classes: int, dtype: np.dtype) -> Array:
-    """[samples, classes]: a row with a 1 at its class for each sample."""
-    check_classes(name, numbers, classes)
+def one_hot(
+    name: str, numbers: Array, classes: int, dtype: np.dtype, sequence: int | None = None
+) -> Array:
+    """[samples, classes]: a row with a 1 at its class for each sample; see `check_classes`."""
+    check_classes(name, numbers, classes, sequence)
     rows = np.zeros((len(numbers), classes), dtype)
     rows[np.arange(len(numbers)), numbers] = 1
     return rows
-
-
-class OneHotRows:
-    """One-hot rows of the class numbers of the last call, in memory that the next one uses too."""
-
-    __slots__ = (
-        "_classes",
-        "_dtype",
-        "_flat",
-        "_is_outside",
-        "_limit",
-        "_ones",
-        "_starts",
-        "_table",
-        "_unsigned",
-        "rows",
-    )
-
-    def __init__(self, numbers: Array, rows: Array, starts: Array | None = None) -> None:
-        """`rows` [.., classes], C-contiguous, are those of `numbers`, whose element type those of
-        other calls have too, and else 0.
-
-        starts  where the row of each begins in the memory of all; by default one after the other
-        """
-        self.rows = rows
-        self._flat = rows.reshape(-1)
-        self._classes = rows.shape[-1]
-        self._dtype = numbers.dtype
-        self._unsigned = np.dtype(f"u{numbers.dtype.itemsize}")  # those below 0 are large
-        self._starts = np.arange(len(numbers)) * self._classes if starts is None else starts
-        self._ones = self._starts + numbers.astype(np.int64)
-        self._is_outside = np.zeros(numbers.shape, np.bool_)
-        is_reached = self._classes <= np.iinfo(self._unsigned).max
-        # An array of the same type is compared with in half of the time of a number.
-        self._limit = np.array(self._classes, self._unsigned) if is_reached else self._classes
-        self._table: Array | None = None
-        is_small = max(rows.size, self._classes**2) <= TABLE_ELEMENTS
-        if is_small and starts is None and rows.ndim == 2 and np.can_cast(self._dtype, np.intp):
-            self._table = np.eye(self._classes, dtype=rows.dtype)
-
-    def take(self, numbers: Any) -> bool:
-        """Let `rows` be those of other numbers; False, and nothing done, where these do not fit."""
-        if type(numbers) is not np.ndarray or numbers.dtype != self._dtype:
-            return False
-        starts, ones = self._starts, self._ones
-        if numbers.shape != starts.shape:
-            return False
-        np.greater_equal(numbers.view(self._unsigned), self._limit, self._is_outside)
-        if np.count_nonzero(self._is_outside):
-            return False
-        if self._table is not None:
-            self._table.take(numbers, 0, self.rows, "clip")  # without a copy, as "raise" makes one
-            return True
-        self._flat[ones] = 0
-        np.add(starts, numbers, ones, casting="unsafe")  # i64 and u64 meet in f64, which has both
-        self._flat[ones] = 1
-        return True

@@ -38,12 +38,17 @@ class CompiledFunction(ABC):
     keeps_arrays  parameters and state live in memory of its own (`graphc.runtime.residency`)
     stream  of a GPU's function the handle of CUDA's stream that its work is on
     is_shared  others compute with it: of what all of them have, a call may have nothing
+    same_for_all  those who compute with it have to have the same function
+    checks_classes  it raises `NoSuchClass` before it does anything where class numbers are outside;
+               otherwise they have to be looked at before the call
     """
 
     run_minibatches: RunMinibatches | None = None
     keeps_arrays: bool = False
     stream: int | None = None
     is_shared: bool = False
+    same_for_all: bool = False
+    checks_classes: bool = False
 
     @abstractmethod
     def __call__(

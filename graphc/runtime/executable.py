@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from graphc.runtime.argument_specs import ArgumentSpec, read_array
+from graphc.runtime.argument_specs import ArgumentSpec, labels_of, read_array
 from graphc.runtime.call_numbers import Hyperparameters, Stores
-from graphc.runtime.class_numbers import are_class_numbers
+from graphc.runtime.class_numbers import NoSuchClass, are_class_numbers, is_numbered
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.fast_path import FastCall
 from graphc.runtime.plan import Plan, add_hyperparameters, all_sizes, bind, by_input, note_samples
+from graphc.runtime.plans import Plans, Recompile, Variants, no_sequences
 from graphc.runtime.repeated_call import Carried, MadeCall, RepeatedCall
 from graphc.runtime.residency import come_home, some_are_away
 from graphc.runtime.seldom import SeldomInputs
@@ -38,8 +39,6 @@ from graphc.support.diagnostics import GraphcError, InternalError, fail, suggest
 from graphc.support.element_types import type_text
 
 Array = np.ndarray
-Recompile = Callable[[Mapping[str, int]], tuple[CompiledFunction, Signature]]
-"""A function for these bounds of its dims, by their names."""
 
 OUT = "out"
 OPTIONS = ("lengths", "flags", "carry", "out")
@@ -116,7 +115,8 @@ class Executable:
     learner_state  arrays that updates go into; those missing are added as zeros
     recompile      called when dims are above their bounds, with the next powers of two for them;
                    without it that is an error
-    carrying       as `recompile`, the function that goes on with sequences from the call before
+    variants       in place of `recompile` what makes functions for other forms of calls as well:
+                   that go on with sequences from the call before, or take class numbers
     threads        how many compute a call, `threads` from then on
     seldom         inputs that not every call has to give, if there are
 
@@ -131,18 +131,15 @@ class Executable:
         parameters: Mapping[str, Array],
         learner_state: MutableMapping[str, Array] | None = None,
         recompile: Recompile | None = None,
-        carrying: Recompile | None = None,
+        variants: Variants | None = None,
         threads: int = 1,
         seldom: SeldomInputs | None = None,
     ) -> None:
         self._seldom = seldom
-        self._thread_count = checked_threads(threads)
-        self._plan = self._planned(compiled, signature)
-        self._carry_plan: Plan | None = None
+        first = Plan.of(compiled, signature)
+        self._plans = Plans(first, checked_threads(threads), recompile, variants)
         self._parameters = parameters
         self._learner_state = {} if learner_state is None else learner_state
-        self._recompile = recompile
-        self._carrying = carrying
         self._sequences = Held()
         self._calls = _Calls()
         self._known: dict[str, Array] = {}  # parameters and state that are taken as they are
@@ -151,7 +148,8 @@ class Executable:
 
     @property
     def signature(self) -> Signature:
-        return self._plan.signature
+        """That of the last function called; labels may be given in either form whatever it says."""
+        return self._plans.current.signature
 
     @property
     def parameters(self) -> Mapping[str, Array]:
@@ -162,18 +160,11 @@ class Executable:
     def threads(self) -> int:
         """How many compute a call, where the backend shares work; results have the same bits for
         any number. May be set between calls: nothing is compiled again."""
-        return self._thread_count
+        return self._plans.threads
 
     @threads.setter
     def threads(self, threads: int) -> None:
-        self._thread_count = checked_threads(threads)
-        for plan in (self._plan, self._carry_plan):
-            if plan is not None:
-                plan.compiled.use_threads(self._thread_count)
-
-    def _planned(self, compiled: CompiledFunction, signature: Signature) -> Plan:
-        compiled.use_threads(self._thread_count)
-        return Plan.of(compiled, signature)
+        self._plans.threads = checked_threads(threads)
 
     @property
     def learner_state(self) -> MutableMapping[str, Array]:
@@ -191,8 +182,8 @@ class Executable:
 
     @state.setter
     def state(self, state: Mapping[str, object] | None) -> None:
-        if state is not None and self._plan.tables is None:
-            raise _no_sequences("a state")
+        if state is not None and self._plans.current.tables is None:
+            raise no_sequences("a state")
         self._sequences.arrays = None if state is None else read_state(state)
 
     def __call__(self, /, **inputs: object) -> Results:
@@ -209,14 +200,18 @@ class Executable:
 
     def run(self, inputs: Mapping[str, object], hyperparameters: Hyperparameters) -> Results:
         """Run once with inputs by name and the numbers of this call (learning rate, …) by name."""
-        if some_are_away() and not self._plan.compiled.keeps_arrays:
+        plans = self._plans
+        if some_are_away() and not plans.current.compiled.keeps_arrays:
             self._bring_home()
         if self._seldom is not None:
             inputs = self._seldom.take(inputs)
         fast = self._calls.fast
         if fast is not None:
-            plan = self._carry_plan if fast.is_of_carry_plan else self._plan
-            results = fast.run(inputs, hyperparameters, plan)
+            plan = plans.carrying if fast.is_of_carry_plan else plans.current
+            try:
+                results = fast.run(inputs, hyperparameters, plan)
+            except NoSuchClass:  # the thorough way says which
+                results = None
             if results is not None:
                 return Results(results)
         return self._run_thoroughly(inputs, hyperparameters)
@@ -226,13 +221,14 @@ class Executable:
     ) -> Results:
         inputs, options = self._split(inputs)
         carry = bool(options.pop("carry", False))
-        make = self._maker_of_results(options.pop(OUT, "host"))
-        plan = self._plan if not carry else self._plan_that_carries()
+        out = options.pop(OUT, "host")
+        plan = self._plans.for_call(inputs, carry=carry)
+        make = _maker_of_results(plan, out)
         given_steps = self._minibatch(plan, inputs, options, carry)
         arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)
         above = {d: sizes[d] for d, bound in plan.bounds.items() if sizes.get(d, 1) > bound}
         if above:
-            plan = self._widened(plan, above)
+            plan = self._plans.widened(plan, above, carry=carry)
             arguments, sizes, minibatch = self._bound(plan, inputs, given_steps)
         sizes = all_sizes(plan, sizes)
         samples = minibatch.layout.samples if minibatch is not None else _samples(plan, sizes)
@@ -248,7 +244,11 @@ class Executable:
             make(p.fixed if p.fixed is not None else concrete_shape(p.shape, sizes), p.dtype)
             for p in plan.results
         ]
-        plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
+        try:
+            plan.compiled(arguments, results, sizes)  # type: ignore[arg-type]  # all are filled by now
+        except NoSuchClass:
+            plan.check_classes(inputs)
+            raise
         if results and isinstance(results[0], DeviceArray):
             results = [array.owner for array in results if isinstance(array, DeviceArray)]
             return _results(plan, results, minibatch)
@@ -270,16 +270,6 @@ class Executable:
             self._seldom.add(plan, arguments, sizes)
         return arguments, sizes, minibatch
 
-    def _maker_of_results(self, out: object) -> Callable[..., Any]:
-        """What makes memory for a result of a shape and element type."""
-        if out == "host":
-            return np.empty
-        if out != "device":
-            raise fail("input", f'out requires "host" or "device", got {out!r}')
-        if self._plan.tables is not None:
-            raise fail("not-supported", 'results of sequences are made on the host: out="host"')
-        return self._plan.compiled.new_array
-
     def _prepare_fast_calls(self, made: MadeCall, layout: Layout | None) -> None:
         """For calls of this thread that look like this one, where nothing was converted.
 
@@ -293,19 +283,20 @@ class Executable:
                 is_again = is_again and _lie_alike(form[0], layout)
             stores = self._stores_of(made) if is_again else None
             if stores is not None:
-                of_carry_plan = plan is self._carry_plan
+                of_carry_plan = plan is self._plans.carrying
                 self._calls.fast = RepeatedCall.like(made, stores, of_carry_plan=of_carry_plan)
         elif FastCall.serves(plan):
             specs, arguments = plan.dense, made.arguments
-            given = made.inputs.items()
-            if not all(n in specs for n in made.inputs):
-                return
-            classes = {n: v for n, v in given if specs[n].classes and are_class_numbers(v)}
-            if any(n not in classes and arguments[specs[n].place] is not v for n, v in given):
-                return
-            stores = self._stores_of(made)
+            given = {
+                name: value
+                for name, value in made.inputs.items()
+                if isinstance(value, np.ndarray)
+                and name in specs
+                and (arguments[specs[name].place] is value or _is_numbered(specs[name], value))
+            }
+            stores = self._stores_of(made) if len(given) == len(made.inputs) else None
             if stores is not None:
-                self._calls.fast = FastCall(plan, list(made.inputs), arguments, stores, classes)
+                self._calls.fast = FastCall(plan, given, arguments, stores)
 
     def _stores_of(self, made: MadeCall) -> Stores | None:
         """What the function holds, by the stores that it stands in; None where some was
@@ -325,11 +316,12 @@ class Executable:
     def runs_minibatches(self) -> bool:
         """Whether `run_minibatches` is there: only of functions of dense samples, in native code
         and on a GPU."""
-        return self._plan.compiled.run_minibatches is not None
+        return self._plans.current.compiled.run_minibatches is not None
 
     def forget_data(self) -> None:
         """The data that `run_minibatches` gets from here on may be others in the same arrays."""
-        self._plan.compiled.forget_data()
+        for plan in self._plans:
+            plan.compiled.forget_data()
 
     def run_minibatches(
         self,
@@ -348,16 +340,17 @@ class Executable:
 
         Returns the results by name, one number for each minibatch.
         """
-        plan = self._plan
+        plan = self._plans.for_call(data)
         if some_are_away() and not plan.compiled.keeps_arrays:
             self._bring_home()
         (dim,) = plan.bounds
         widest = min(size, len(order))
         if widest > plan.bounds[dim]:
-            plan = self._widened(plan, {dim: widest})
+            plan = self._plans.widened(plan, {dim: widest}, carry=False)
         arguments: list[Array | None] = [None] * len(plan.arguments)
         for name, spec in plan.dense.items():
-            arguments[spec.place] = data[name]
+            is_ready = spec.is_numbered or not spec.classes
+            arguments[spec.place] = data[name] if is_ready else labels_of(spec, data[name])
         for name, spec in plan.hyperparameters.items():
             arguments[spec.place] = np.ascontiguousarray(numbers[name], spec.dtype)
         self._add_held(plan, arguments)
@@ -365,7 +358,11 @@ class Executable:
         run = plan.compiled.run_minibatches
         assert run is not None
         # Every argument is filled by now.
-        run(arguments, results, order, size, done)  # type: ignore[arg-type]
+        try:
+            run(arguments, results, order, size, done)  # type: ignore[arg-type]
+        except NoSuchClass:  # the data are others than when they were checked
+            plan.check_classes(data)
+            raise
         return {p.name: array for p, array in zip(plan.results, results, strict=True)}
 
     def _split(self, inputs: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
@@ -373,8 +370,9 @@ class Executable:
         options = {
             name: inputs[name] for name in OPTIONS if name in inputs and name not in self._names
         }
-        if self._plan.tables is None and (first := next((o for o in options if o != OUT), None)):
-            raise _no_sequences(f"{first}=")
+        plan = self._plans.current
+        if plan.tables is None and (first := next((o for o in options if o != OUT), None)):
+            raise no_sequences(f"{first}=")
         return {n: v for n, v in inputs.items() if n not in options}, options
 
     def _minibatch(
@@ -392,36 +390,6 @@ class Executable:
             is_shared=plan.compiled.is_shared,
             **options,
         )
-
-    def _plan_that_carries(self) -> Plan:
-        """The function that goes on from a state, made when it is first asked for."""
-        if self._plan.carried:
-            return self._plan
-        if self._carry_plan is None:
-            if self._carrying is None:
-                raise _no_sequences("carry=")
-            self._carry_plan = self._planned(*self._carrying(self._plan.bounds))
-        return self._carry_plan
-
-    def _widened(self, plan: Plan, sizes: Mapping[str, int]) -> Plan:
-        """`plan` compiled again for the next powers of two of these dims."""
-        recompile = self._carrying if plan is self._carry_plan else self._recompile
-        for dim, size in sizes.items():
-            if recompile is None:
-                message = f"requires at most {plan.bounds[dim]} {plan.noun(dim)} ({dim}) in a call"
-                raise fail("input", f"{message}, got {size}")
-        assert recompile is not None
-        bounds = {dim: 1 << (size - 1).bit_length() for dim, size in sizes.items()}
-        wider = self._planned(*recompile({**plan.bounds, **bounds}))
-        for dim, size in sizes.items():
-            if wider.bounds[dim] < size:
-                message = f"requires at most {wider.bounds[dim]} {plan.noun(dim)} in a call"
-                raise fail("input", f"{message}, got {size}")
-        if plan is self._carry_plan:
-            self._carry_plan = wider
-        else:
-            self._plan = wider
-        return wider
 
     def _add_held(self, plan: Plan, arguments: list[Array | None]) -> None:
         for spec in plan.held:
@@ -447,7 +415,7 @@ class Executable:
 
     def _bring_home(self) -> None:
         """What the function reads where it lies in this process."""
-        for spec in self._plan.held:
+        for spec in self._plans.current.held:
             store = self._learner_state if spec.is_state else self._parameters
             if spec.name in store:
                 come_home((store[spec.name],))
@@ -456,7 +424,7 @@ class Executable:
         """Check the parameters, add missing state, refuse what updates could not reach."""
         if some_are_away():
             self._bring_home()
-        for spec in self._plan.held:
+        for spec in self._plans.current.held:
             store = self._learner_state if spec.is_state else self._parameters
             if spec.is_state and spec.name not in store:
                 self._learner_state[spec.name] = np.zeros(spec.fixed or (), spec.dtype)
@@ -472,6 +440,7 @@ def check_inputs(
     signature: Signature, inputs: Mapping[str, object]
 ) -> tuple[dict[str, Array | SparseRows], int]:
     """The inputs by their declared names, converted and contiguous, and the number of samples.
+    Labels that are given as class numbers stay so: i64.
 
     For callers that cut a data set into minibatches: the bound on samples is not checked, and
     either kind of value may be indexed by a slice or by the numbers of samples. Raises GraphcError
@@ -483,6 +452,8 @@ def check_inputs(
     for name, value in by_input(plan, inputs).items():
         spec = plan.inputs[name]
         if isinstance(spec, ArgumentSpec):
+            if spec.classes:
+                spec = spec.taking(is_numbered(value, of_sequences=False))
             found[name] = read_array(spec, value, sizes)
         else:
             found[name] = rows = spec.read(value)
@@ -508,7 +479,13 @@ def check_sequences(
                 f"(steps, rows) for each; got {type(value).__name__} {shape}".rstrip(),
             )
         lists[name] = value
-    found, lengths = read_sequences(plan.inputs, lists)
+    specs = {
+        name: spec.taking(is_numbered(lists[name], of_sequences=True))
+        if isinstance(spec, ArgumentSpec)
+        else spec
+        for name, spec in plan.inputs.items()
+    }
+    found, lengths = read_sequences(specs, lists)
     if len(lengths) and not lengths.min():
         number = int(np.argmin(lengths))
         raise fail("input", f"a sequence requires at least one step, sequence {number} has none")
@@ -557,18 +534,27 @@ def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -
     return Results(found)
 
 
+def _maker_of_results(plan: Plan, out: object) -> Callable[..., Any]:
+    """What makes memory for a result of a shape and element type."""
+    if out == "host":
+        return np.empty
+    if out != "device":
+        raise fail("input", f'out requires "host" or "device", got {out!r}')
+    if plan.tables is not None:
+        raise fail("not-supported", 'results of sequences are made on the host: out="host"')
+    return plan.compiled.new_array
+
+
+def _is_numbered(spec: ArgumentSpec, value: object) -> bool:
+    """Whether it is taken as class numbers, of whatever integer type."""
+    return spec.is_numbered and are_class_numbers(value)
+
+
 def _lie_alike(one: Layout | None, other: Layout | None) -> bool:
     """Whether sequences lie in the same columns; how many steps came before may differ."""
     if one is other or one is None or other is None:
         return one is other
     return one.end.shape == other.end.shape and bool((one.end == other.end).all())
-
-
-def _no_sequences(what: str) -> GraphcError:
-    return fail(
-        "input",
-        f"{what} is for functions of sequences; this one has no time: compile it with time=",
-    )
 
 
 def _held(spec: ArgumentSpec, array: Array) -> Array:

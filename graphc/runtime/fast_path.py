@@ -1,9 +1,9 @@
 """The fast path of calls: one with the shapes of an earlier call reuses what that call checked.
 
 A thorough call checks everything and finds a place for everything. A `FastCall` made from it
-serves those that follow in the same thread: arrays that need no conversion (class numbers of
-labels among them), under the same names, and the same parameter arrays. Anything else is left to
-the thorough way, errors included.
+serves those that follow in the same thread: arrays that need no conversion (or are class numbers
+of the same type), under the same names, and the same parameter arrays. Anything else is left to the
+thorough way, errors included.
 
 Where inputs and results are small and a call has as many samples as the one before, their numbers
 are copied into memory that stays and out of it: that takes less time than telling the compiled
@@ -20,7 +20,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec
 from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
-from graphc.runtime.class_numbers import OneHotRows, are_class_numbers, one_hot
+from graphc.runtime.class_numbers import NUMBER, are_inside
 from graphc.runtime.compiled import Fixed
 from graphc.runtime.plan import Array, Plan
 from graphc.runtime.signature import concrete_shape
@@ -36,13 +36,13 @@ class _SmallCall:
     """A call of so many samples in memory of its own.
 
     inputs   name, element type and shape of what is taken, and where it is copied to
-    labels   names of inputs that class numbers are given for, and their rows
+    labels   class numbers that have to be looked at, and of how many classes
     results  where each lies, and whether it is a single number
     """
 
     samples: int
     inputs: list[tuple[str, np.dtype, tuple[int, ...], Array]]
-    labels: list[tuple[str, OneHotRows]]
+    labels: list[tuple[Array, int]]
     results: list[tuple[str, Array, bool]]
     run: Fixed
 
@@ -75,23 +75,20 @@ class FastCall:
     def __init__(
         self,
         plan: Plan,
-        names: Sequence[str],
+        inputs: Mapping[str, Array],
         arguments: Sequence[Array],
         stores: Stores,
-        classes: Mapping[str, Array],
     ) -> None:
-        """`arguments` of a call that was made; parameters and state among them stand in `stores`
-        by these names, and may be others at a later call. `classes`: the class numbers that it got
-        in place of rows."""
+        """`inputs` and `arguments` of a call that was made; parameters and state among these stand
+        in `stores` by their names, and may be others at a later call."""
         self._plan = plan
-        self._labels = {
-            name: OneHotRows(numbers, arguments[plan.dense[name].place].copy())
-            for name, numbers in classes.items()
-        }
-        specs = [plan.dense[name] for name in names]
+        specs = [plan.dense[name] for name in inputs]
         self._inputs = [
-            (name, p.dtype, p.fixed, p.shape[-1] if p.shape else 0)
-            for name, p in zip(names, specs, strict=True)
+            (name, value.dtype, p.fixed, p.shape[1:], p.is_numbered)
+            for (name, value), p in zip(inputs.items(), specs, strict=True)
+        ]
+        self._labels = [
+            (i, p.classes) for i, p in enumerate(specs) if p.is_numbered and not p.is_checked
         ]
         bound = next(iter(plan.bounds.values()), 0)
         # An array that is kept with a row for each sample is of so many samples.
@@ -136,9 +133,6 @@ class FastCall:
             return None
         small = self._small
         if small is not None:
-            for name, rows in small.labels:
-                if not rows.take(inputs.get(name)):
-                    return self._run_in_place(inputs, hyperparameters)
             for name, dtype, shape, own in small.inputs:
                 value: Any = inputs.get(name)
                 if (
@@ -149,6 +143,9 @@ class FastCall:
                     break
                 own[...] = value
             else:
+                for own, classes in small.labels:
+                    if not are_inside(own, classes):
+                        return None
                 numbered = hyperparameters or self._numbers.arrays
                 if numbered and not self._numbers.take(hyperparameters, small.samples):
                     return None
@@ -165,27 +162,27 @@ class FastCall:
         """The same on the arrays themselves."""
         arrays: list[Any] = []
         samples = -1
-        for name, dtype, fixed, width in self._inputs:
+        for name, dtype, fixed, row, is_numbered in self._inputs:
             value: Any = inputs.get(name)
-            if name in self._labels:
-                value = self._one_hot(name, value)
-            if (
-                type(value) is not np.ndarray
-                or value.dtype is not dtype
-                or value.flags.num & IN_PLACE != IN_PLACE
-            ):
+            if type(value) is not np.ndarray or value.dtype is not dtype:
                 return None
+            if value.flags.num & IN_PLACE != IN_PLACE or (is_numbered and dtype is not NUMBER):
+                if not is_numbered:
+                    return None
+                value = value.astype(NUMBER)
             shape = value.shape
             if fixed is not None:
                 if shape != fixed:
                     return None
-            elif len(shape) != 2 or shape[1] != width:
+            elif shape[1:] != row or not shape:
                 return None
             elif shape[0] != samples:
                 if samples >= 0:
                     return None
                 samples = shape[0]
             arrays.append(value)
+        if not all(are_inside(arrays[i], classes) for i, classes in self._labels):
+            return None
         if not self._least <= samples <= self._most:
             return None
         if not self._numbers.take(hyperparameters, samples):
@@ -204,27 +201,15 @@ class FastCall:
             return {n: results[n] if a is None else a[0, 0] for n, a in self._results}
         return results
 
-    def _one_hot(self, name: str, numbers: Any) -> Array | None:
-        """The rows of class numbers like those of the call before, or of another number of samples;
-        None where these are none."""
-        held = self._labels[name]
-        if held.take(numbers):
-            return held.rows
-        if not are_class_numbers(numbers) or len(numbers) == len(held.rows):
-            return None
-        rows = one_hot(name, numbers, held.rows.shape[1], held.rows.dtype)
-        self._labels[name] = OneHotRows(numbers, rows)
-        return rows
-
     def _small_call(self, samples: int, given: Sequence[Array]) -> _SmallCall | None:
         """Of so many samples, with inputs of these shapes; None where arrays are large."""
         plan = self._plan
-        names = [name for name, *_ in self._inputs]
-        labels = self._labels
-        taken = [a if n in labels else np.empty_like(a) for n, a in zip(names, given, strict=True)]
+        taken = [np.empty_like(array) for array in given]
         inputs = [
-            (n, a.dtype, a.shape, a) for n, a in zip(names, taken, strict=True) if n not in labels
+            (name, dtype, array.shape, array)
+            for (name, dtype, *_), array in zip(self._inputs, taken, strict=True)
         ]
+        labels = [(taken[i], classes) for i, classes in self._labels]
         made = [np.empty(_shape(p, plan, samples), d) for _, d, _, p in self._fresh]
         own = [*taken, *made]
         if any(array.nbytes > SMALL_BYTES for array in own):
@@ -237,12 +222,12 @@ class FastCall:
         run = plan.compiled.fixed(arrays[:count], arrays[count:], sizes)  # type: ignore[arg-type]
         fresh = iter(made)
         results = [(n, next(fresh) if a is None else a, a is not None) for n, a in self._results]
-        return _SmallCall(samples, inputs, list(labels.items()), results, run)
+        return _SmallCall(samples, inputs, labels, results, run)
 
 
 def _has_samples(spec: ArgumentSpec) -> bool:
     """Whether it is a row of a known width for each sample."""
-    return _width(spec) is not None
+    return spec.is_numbered or _width(spec) is not None
 
 
 def _width(spec: ArgumentSpec) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec, read_array
+from graphc.runtime.class_numbers import check_classes, is_numbered
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.sequences import Minibatch
 from graphc.runtime.signature import ROLES_OF_MODEL, SequenceTables, Signature
@@ -50,11 +52,13 @@ class Plan:
     def of(compiled: CompiledFunction, signature: Signature) -> Plan:
         """What a call of the function has to know."""
         updated = {r.updates for r in signature.results}
-        labels = signature.labels
+        labels = {label.name: label for label in signature.labels}
         specs = {
-            a.name: ArgumentSpec.of(i, a, updated, labels=labels)
+            a.name: ArgumentSpec.of(i, a, updated, label=labels.get(a.name))
             for i, a in enumerate(signature.arguments)
         }
+        for name in (name for name in labels if compiled.checks_classes):
+            specs[name] = replace(specs[name], is_checked=specs[name].is_numbered)
         results = tuple(
             ArgumentSpec.of(i, r, numbers=signature.gives_numbers)
             for i, r in enumerate(signature.fresh_results)
@@ -79,6 +83,37 @@ class Plan:
             {d.name: d.bound for d in signature.call_dims},
             signature.formulas,
         )
+
+    @cached_property
+    def numbered(self) -> frozenset[str]:
+        """The inputs of labels that it takes as class numbers."""
+        return frozenset(label.name for label in self.signature.labels if label.is_numbered)
+
+    def numbered_in(self, inputs: Mapping[str, object]) -> frozenset[str]:
+        """The inputs of labels that a call gives as class numbers, or may have given so where this
+        function takes them."""
+        found: list[str] = []
+        for label in self.signature.labels:
+            name = label.name
+            if name not in inputs:  # names do not distinguish case
+                name = next((n for n in inputs if n.lower() == name.lower()), name)
+            given = is_numbered(inputs.get(name), of_sequences=self.tables is not None)
+            if given or (given is None and label.is_numbered):
+                found.append(label.name)
+        return frozenset(found)
+
+    def check_classes(self, inputs: Mapping[str, object]) -> None:
+        """GraphcError `input` where a call gave numbers of no classes."""
+        of_sequences = self.tables is not None
+        for name, value in by_input(self, inputs).items():
+            spec = self.inputs[name]
+            if not isinstance(spec, ArgumentSpec) or not spec.is_numbered:
+                continue
+            if of_sequences and isinstance(value, list | tuple):
+                for number, item in enumerate(value):
+                    check_classes(name, np.asarray(item), spec.classes, number)
+            else:
+                check_classes(name, np.asarray(value), spec.classes)
 
     @property
     def tables(self) -> SequenceTables | None:

@@ -16,9 +16,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec
+from graphc.runtime.argument_specs import ArgumentSpec, SparseArgumentSpec
 from graphc.runtime.call_numbers import CallNumbers, HeldArrays, Hyperparameters, Stores
-from graphc.runtime.class_numbers import OneHotRows, are_class_numbers
+from graphc.runtime.class_numbers import are_class_numbers, are_inside
 from graphc.runtime.plan import Array, Plan, by_input
 from graphc.runtime.sequence_state import GoingOn, Held
 from graphc.runtime.sequences import (
@@ -123,13 +123,14 @@ class _Lengths:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """An array of this shape and element type, which is copied."""
+    """An array of this shape and of the element type `given`, which is copied."""
 
     own: Array
+    given: np.dtype
 
     def take(self, value: Any) -> bool:
         own = self.own
-        if type(value) is not np.ndarray or value.dtype != own.dtype or value.shape != own.shape:
+        if type(value) is not np.ndarray or value.dtype != self.given or value.shape != own.shape:
             return False
         own[...] = value
         return True
@@ -226,6 +227,7 @@ class RepeatedCall:
     __slots__ = (
         "_going_on",
         "_held",
+        "_labels",
         "_lengths",
         "_numbers",
         "_plan",
@@ -256,6 +258,8 @@ class RepeatedCall:
         self.is_of_carry_plan = of_carry_plan
         self._takes, self._samples, self._lengths = takes, made.samples, lengths
         self._held = HeldArrays(stores)
+        labels = [p for p in plan.dense.values() if p.is_numbered and not p.is_checked]
+        self._labels = [(arguments[p.place], p.classes) for p in labels]
         self._numbers = CallNumbers(plan, arguments)
         for place, array in self._numbers.arrays.items():
             arguments[place] = array
@@ -292,7 +296,7 @@ class RepeatedCall:
         takes: list[tuple[str, Take]] = []
         declared = by_input(made.plan, made.inputs)
         for name, (known, value) in zip(made.inputs, declared.items(), strict=True):
-            take = _taker(made.plan.inputs[known], value, arguments, made.minibatch)
+            take = _taker(made, known, value, arguments)
             if take is None:
                 return None
             takes.append((name, take))
@@ -331,6 +335,9 @@ class RepeatedCall:
             return None
         for name, take in self._takes:
             if not take(inputs.get(name)):
+                return None
+        for own, classes in self._labels:
+            if not are_inside(own, classes):
                 return None
         numbered = hyperparameters or self._numbers.arrays
         samples = self._samples if self._lengths is None else self._lengths.samples
@@ -399,38 +406,31 @@ def _going_on(made: MadeCall, arguments: list[Array], results: list[Array]) -> G
     )
 
 
-def _taker(
-    spec: Input, value: object, arguments: list[Array], minibatch: Minibatch | None
-) -> Take | None:
+def _taker(made: MadeCall, name: str, value: object, arguments: list[Array]) -> Take | None:
     """What copies an input like `value` to the `arguments`, which get memory of their own for it;
     None where there is none."""
+    spec, minibatch = made.plan.inputs[name], made.minibatch
     if isinstance(spec, SparseArgumentSpec):
         return _sparse_taker(spec, value, arguments, minibatch)
     own = arguments[spec.place] = arguments[spec.place].copy()
     if minibatch is not None:
         own = own[: minibatch.sizes[0] - minibatch.gaps]
     items: list[object] = value if type(value) is list else [value]
-    if spec.classes and all(map(are_class_numbers, items)):
-        return _class_taker(items, own, is_list=type(value) is list)
-    arrays = [a for a in items if isinstance(a, np.ndarray) and a.dtype == spec.dtype]
+    arrays = [
+        item
+        for item in items
+        if isinstance(item, np.ndarray)
+        and (are_class_numbers(item) if spec.is_numbered else item.dtype == spec.dtype)
+    ]
     if len(arrays) < len(items):
         return None
     if type(value) is not list:
-        return _Numbers(own.reshape(arrays[0].shape)).take
+        (array,) = arrays
+        return _Numbers(own.reshape(array.shape), array.dtype).take
     if minibatch is None:
         return None
-    return _List(tuple(_Numbers(own[: len(a), s]).take for s, a in enumerate(arrays))).take
-
-
-def _class_taker(items: Sequence[Any], own: Array, *, is_list: bool) -> Take:
-    """For class numbers: of all samples or columns, or of sequences side by side in `own`, which
-    holds the rows of these."""
-    if not is_list:
-        return OneHotRows(items[0], own).take
-    _, slots, classes = own.shape
-    starts = [(np.arange(len(item)) * slots + s) * classes for s, item in enumerate(items)]
-    rows = [OneHotRows(item, own, first) for item, first in zip(items, starts, strict=True)]
-    return _List(tuple(each.take for each in rows)).take
+    taken = [_Numbers(own[: len(a), s], a.dtype) for s, a in enumerate(arrays)]
+    return _List(tuple(each.take for each in taken)).take
 
 
 def _sparse_taker(

@@ -145,6 +145,20 @@ class SparseInput:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelInput:
+    """One input of labels, which callers may give as one-hot rows or as class numbers.
+
+    dtype        of its rows
+    is_numbered  the function takes class numbers: i64, without the axis of the rows
+    """
+
+    name: str
+    classes: int
+    dtype: str
+    is_numbered: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceTables:
     """The function's columns are steps of sequences: the two inputs that say which.
 
@@ -167,7 +181,7 @@ class Signature:
     sparse     the inputs that are two arguments each
     sequences  of a function of sequences: where it is told how they lie
     is_split   some of its work is cut into chunks that threads can share
-    labels     inputs of one-hot rows, for which callers may give class numbers
+    labels     inputs that callers may give as one-hot rows or as class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
     sums       what the members of a training add up, each sum's side by side in this order
                (`all_reduce`, `all_reduce_start`)
@@ -182,7 +196,7 @@ class Signature:
     sequences: SequenceTables | None = None
     is_split: bool = False
     gives_numbers: bool = True
-    labels: tuple[str, ...] = ()
+    labels: tuple[LabelInput, ...] = ()
     sums: tuple[tuple[Result, ...], ...] = ()
 
     @property

@@ -62,6 +62,7 @@ class StagedFunction(CompiledFunction):
     """
 
     is_shared = True
+    same_for_all = True  # what members exchange is of its operations
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ arena    scratch memory of `signature.arena_bytes`, 64-byte aligned
 pool     threads that share the chunks of split operations (`parallel_for.py`); null: this one
          computes all, the same bits
 
-The result is 0, or what has kept the function from its end: `NO_AMX`, `NO_SUM`.
+The result is 0, or what has kept the function from its end: `NO_AMX`, `NO_SUM`, `NO_CLASS`.
 
 The same function and machine always give the same text.
 """
@@ -20,12 +20,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from graphc.backends.loops.control import offset, when
+from graphc.backends import native
+from graphc.backends.loops.control import loop, mul, offset, when
 from graphc.backends.loops.entry_part import Around, EntryPart
 from graphc.backends.loops.parallel_for import WholeCall, emit_calls
 from graphc.backends.loops.values import (
+    I1,
     I32,
+    I64,
     PTR,
+    LaneType,
     Val,
     constant,
     index,
@@ -45,12 +49,13 @@ from graphc.ops.schedules import (
     is_beside,
 )
 from graphc.passes.analysis.product_tiles import with_pairs
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import LabelInput, Signature
 
 PART_OPERATIONS = 256
 
 NO_AMX = constant(5, I32)
 """The status where the system does not lend the registers of AMX."""
+NO_CLASS = constant(native.NO_CLASS, I32)
 
 ENTRY_PARAMETERS = tuple(Val(f"%{name}", PTR) for name in ("buffers", "dims", "arena", "pool"))
 
@@ -78,7 +83,8 @@ def write_entry(
             emitter.finish()
             stages[-1].append(emitter.code)
     needs_amx = _needs_amx(function, machine)
-    if len(stages) == 1 and len(stages[0]) == 1 and not needs_amx:
+    labels = [label for label in signature.labels if label.is_numbered]
+    if len(stages) == 1 and len(stages[0]) == 1 and not (needs_amx or labels):
         return stages[0][0]
     whole = module.body()
     named = [
@@ -88,10 +94,15 @@ def write_entry(
         ]
         for stage in stages
     ]
-    status = ends = [NO_AMX]
+    status = ends = [constant(0, I32)]
     with ExitStack() as conditions:
+        for label in labels:
+            ends[:] = [NO_CLASS]
+            fit = _are_classes(whole, signature, label)
+            ends = conditions.enter_context(when(whole, fit, ends))
         if needs_amx:
-            ends = conditions.enter_context(when(whole, whole.amx_permission(), status))
+            ends[:] = [NO_AMX]
+            ends = conditions.enter_context(when(whole, whole.amx_permission(), ends))
         for stage, is_sum in zip(named, sums, strict=True):
             if is_sum:
                 ends[:] = whole.invoke_for(stage[0], ENTRY_PARAMETERS, (I32,))
@@ -106,6 +117,28 @@ def write_entry(
         ends[0] = constant(0, I32)
     whole.leave(status)
     return whole
+
+
+def _are_classes(code: Writer, signature: Signature, label: LabelInput) -> Val:
+    """Whether all numbers of an input of labels are those of classes; those below 0 are large."""
+    places = {argument.name: i for i, argument in enumerate(signature.arguments)}
+    dims = {dim.name: i for i, dim in enumerate(signature.dims)}
+    _, table, _, _ = ENTRY_PARAMETERS
+    count, place = index(1), places[label.name]
+    for size in signature.arguments[place].shape:
+        known = index(size) if isinstance(size, int) else None
+        count = mul(code, count, known or _loaded(code, I64, table, index(dims[str(size)])))
+    numbers = _loaded(code, PTR, ENTRY_PARAMETERS[0], index(place))
+    with loop(code, index(0), count, 1, [constant(1, I1)]) as state:
+        number = _loaded(code, I64, numbers, state.index)
+        is_class = code.compare("ult", number, index(label.classes))
+        state.carried[0] = code.binary("and", state.carried[0], is_class)
+    return state.carried[0]
+
+
+def _loaded(code: Writer, type_: LaneType, table: Val, place: Val) -> Val:
+    element = "ptr" if type_ is PTR else "i64"
+    return code.load(type_, offset(code, table, element, place), 8)
 
 
 def _run_together(module: ModuleWriter, code: Writer, parts: Sequence[str]) -> None:

@@ -258,7 +258,7 @@ def test_training_counts_the_steps_of_other_lengths(
         net.parameters["W"][...] = 0.1
         learner = gc.SGD(learning_rate=0.5, momentum=0.9)
         step = gc.compile_training(net, learner=learner, time=4, sequences=3, recompute="sqrt")
-        tables = step._executable._plan.tables
+        tables = step._executable._plans.current.tables
         assert tables is not None and 3 % tables.multiple  # takes steps that no caller gives
         steps.append(step)
     monkeypatch.setattr(steps[1]._executable, "_prepare_fast_calls", lambda made, layout: None)
