@@ -90,7 +90,9 @@ class NativeFunction(CompiledFunction):
             buffers[i] = _address(array)
         for i, name in enumerate(self._names):
             dims[i] = sizes[name]
-        status = self._entry(tables.buffers_at, tables.dims_at, tables.arena_at, self._pool())
+        given = tables.buffers_at, tables.dims_at, tables.arena_at, self._pool()
+        sums = self._sums
+        status = self._entry(*given) if sums is None else sums.run(lambda: self._entry(*given))
         if status:
             raise self._problem(status)
 
@@ -164,10 +166,15 @@ class NativeFunction(CompiledFunction):
         call = ctypes.CFUNCTYPE(ctypes.c_int32)(address)  # type: ignore[arg-type]
         buffers_at, dims_at, arena_at = byref(buffers), byref(dims), POINTER(tables.arena_at)
 
+        def enter() -> int:
+            return call(buffers_at, dims_at, arena_at, pool_at)
+
+        sums = self._sums
+
         def run(_: object = kept) -> None:
             if pool is not None:
                 pool_at.value = pool()
-            status = call(buffers_at, dims_at, arena_at, pool_at)
+            status = enter() if sums is None else sums.run(enter)
             if status:
                 raise self._problem(status)
 
@@ -191,17 +198,14 @@ class NativeFunction(CompiledFunction):
         tables.held = [None] * len(arguments)
         for i, space in tables.rows_of(size).items():
             rows[i] = _address(space)
-        status = self._epoch(
-            tables.buffers_at,
-            tables.dims_at,
-            tables.arena_at,
-            self._pool(),
-            ctypes.addressof(whole),
-            ctypes.addressof(rows),
-            order.ctypes.data,
-            len(order),
-            size,
-            done.ctypes.data,
+        given = (
+            *(tables.buffers_at, tables.dims_at, tables.arena_at, self._pool()),
+            *(ctypes.addressof(whole), ctypes.addressof(rows)),
+            *(order.ctypes.data, len(order), size, done.ctypes.data),
+        )
+        sums, count = self._sums, -(-len(order) // size)
+        status = (
+            self._epoch(*given) if sums is None else sums.run(lambda: self._epoch(*given), count)
         )
         if status:
             raise self._problem(status)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import signal
+import threading
 from collections.abc import Callable
+from types import FrameType
 
 import numpy as np
 
@@ -23,18 +26,62 @@ class NativeSums:
     """The sums of one function by a communicator.
 
     An error that its communicator raises cannot go through compiled code: it is kept, and raised by
-    whoever is told that the sum was not made.
+    whoever is told that the sum was not made. Nor can an interrupt: one that comes while compiled
+    code runs would be raised where that calls Python, before anything there could catch it. So it
+    is held back until the sum is under way, or the call has ended.
     """
 
     def __init__(self, signature: Signature, communicator: Communicator) -> None:
         self._sums = SharedSums(signature, communicator)
         self._failure: BaseException | None = None
+        self._made = 0
+        self._handle: Callable[[int, FrameType | None], object] = signal.default_int_handler
+        self._is_caught = self._has_come = False
         self._calls = (SUM(self._all_reduce), SUM(self._start), FINISH(self._finish))
-        functions = [ctypes.cast(call, POINTER).value or 0 for call in self._calls]
-        whole, *begun = functions
+        whole, *begun = (ctypes.cast(call, POINTER).value or 0 for call in self._calls)
         # The rank and size between are for files: here they are numbers of the call.
         self._words = (ctypes.c_uint64 * 6)(whole, 0, 0, 0, *begun)
         self.address = ctypes.addressof(self._words)
+
+    def run(self, call: Callable[[], int], times: int = 1) -> int:
+        """The status of compiled code that goes through the function so many times."""
+        self._made = 0
+        handle = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread() and callable(handle):
+            status = self._run_with(handle, call)
+        else:
+            status = call()
+        if status == 0 and self._made != times * len(self._sums.layouts):
+            raise self.failure()
+        return status
+
+    def _run_with(
+        self, handle: Callable[[int, FrameType | None], object], call: Callable[[], int]
+    ) -> int:
+        """The same where interrupts come to this thread, to this handler."""
+        self._handle, self._has_come = handle, False
+        signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            status = call()
+        finally:
+            signal.signal(signal.SIGINT, handle)
+        if self._has_come:
+            if status:
+                self.failure()
+            self._deliver()
+        return status
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._is_caught:
+            self._handle(number, frame)
+        else:
+            self._has_come = True
+
+    def _deliver(self) -> None:
+        """Handle an interrupt that was held back."""
+        if self._has_come:
+            self._has_come = False
+            self._handle(signal.SIGINT, None)
 
     def failure(self) -> BaseException:
         """What has kept the last sum from being made, when no other one is being made any more."""
@@ -48,7 +95,8 @@ class NativeSums:
         return self._told(lambda: self._sums.add(number, self._array(number, data, count, width)))
 
     def _start(self, _context: int | None, number: int, data: int, count: int, width: int) -> int:
-        return self._told(lambda: self._sums.start(number, self._array(number, data, count, width)))
+        start = self._sums.start
+        return self._told(lambda: start(number, self._array(number, data, count, width)), made=0)
 
     def _finish(self, _context: int | None, number: int) -> int:
         return self._told(lambda: self._sums.finish(number))
@@ -60,11 +108,16 @@ class NativeSums:
         memory = (ctypes.c_uint8 * (count * width)).from_address(data)
         return np.ctypeslib.as_array(memory).view(layout.dtype)
 
-    def _told(self, call: Callable[[], None]) -> int:
-        """What compiled code is told of a call."""
+    def _told(self, call: Callable[[], None], made: int = 1) -> int:
+        """What compiled code is told of a call, after which so many more sums are made."""
         try:
+            self._is_caught = True
+            self._deliver()
             call()
+            self._made += made
         except BaseException as problem:  # an interrupt, too: compiled code has to be told
             self._failure = problem
             return 1
+        finally:
+            self._is_caught = False
         return 0

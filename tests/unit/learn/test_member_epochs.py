@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -208,3 +210,66 @@ def test_a_sum_that_fails_inside_of_an_epoch_leaves_whole_minibatches() -> None:
     with pytest.raises(GraphcError, match="does not answer"):
         step.run_epoch(DATA, minibatch=4)
     assert step.steps == 2
+
+
+class Doubling:
+    """One of two members with the same data. Behind so many sums of floats, when the member is
+    about something else again, the main thread is interrupted, once."""
+
+    rank, size = 0, 2
+
+    def __init__(self, after: int = -1) -> None:
+        self.after, self.is_adding = after, False
+
+    def all_reduce(self, array: Array) -> None:
+        self.is_adding = True
+        if array.dtype.kind != "f" and array.ndim == 2:  # a row of each member
+            array[1] = array[0]
+        else:
+            array *= 2
+            self.after -= array.dtype.kind == "f"
+            if self.after == 0:
+                self.after = -1
+                threading.Thread(target=self.interrupt).start()
+        self.is_adding = False
+
+    def interrupt(self) -> None:
+        while self.is_adding:
+            pass
+        _thread.interrupt_main()
+
+
+def same(a: gc.Network, b: gc.Network) -> bool:
+    return all(np.array_equal(a.parameters[name], b.parameters[name]) for name in "WV")
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c", "numpy"])
+def test_an_interrupt_comes_through_compiled_code_between_two_sums(backend: str) -> None:
+    """Wherever it comes, whole minibatches are left, and it is not lost: Python raised it where
+    compiled code calls it, which nothing could catch."""
+    if isinstance(load_backend(backend), str):
+        pytest.skip(f"{backend} is not here")
+    many = {name: np.concatenate([array] * 30) for name, array in DATA.items()}
+
+    def step_for(net: gc.Network, member: Doubling) -> gc.TrainingStep:
+        learner = gc.SGD(0.001, momentum=0.9)
+        return gc.compile_training(net, learner=learner, batch=7, backend=backend, comm=member)
+
+    for after in (1, 2, 40):
+        net = network()
+        step = step_for(net, Doubling(after))
+        rounds = 0
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                step.run_epoch(many, minibatch=7)
+                rounds += 1
+                assert rounds < 1000
+        alone = network()
+        single = step_for(alone, Doubling())
+        count = len(many["x"])
+        parts = [slice(i, min(i + 7, count)) for i in range(0, count, 7)]
+        found: list[bool] = []
+        for made in range(step.steps + 1):  # a call that has ended may not be counted yet
+            found.append(same(alone, net))
+            single(**{n: a[parts[made % len(parts)]] for n, a in many.items()})
+        assert found[-1] or same(alone, net)
