@@ -35,7 +35,7 @@ def strange_signature() -> Signature:
         arguments=tuple(Argument(n, "f32", ("N", 2), "input") for n in STRANGE),
         results=tuple(Result(n, "f64", ("N", 2)) for n in STRANGE),
         arena_bytes=128,
-        sums=(Result("sum.0", "f32", (2, 5)),),  # so it takes a table of members
+        sums=((Result("sum.0", "f32", (2, 5)),),),  # so it takes a table of members
     )
 
 
