@@ -524,12 +524,12 @@ def compile_training_step(
     require_sums(model, outputs)
     draw(model)  # also what this step does not need: it is saved with the rest
     model.convert(options.precision)
+    trained = trainable_parameters(model, outputs[0])
     if options.precision is DType.F32:
-        model.forget_exact(trainable_parameters(model, outputs[0]))
+        model.forget_exact(trained)
     members = 1 if communicator is None else communicator.size
     compile_by = compile_model
-    names = split_names(model, split, trainable_parameters(model, outputs[0]), communicator)
-    rows: dict[str, int] = {}
+    names, rows = split_names(model, split, trained, communicator), dict[str, int]()
     shards = 1 if communicator is None else shards_of(communicator)
     if communicator is not None and shards > 1:
         compile_by = partial(compile_for_members, communicator)
@@ -544,7 +544,6 @@ def compile_training_step(
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)
     nominal = (bounds.time * bounds.sequences or options.batch) * members
-    trained = trainable_parameters(model, outputs[0])
     by_length = communicator is not None and may_deal(executable.signature, communicator, trained)
     step = TrainingStep(
         *(executable, learner, nominal, outputs[0], dropout, communicator), by_length=by_length
