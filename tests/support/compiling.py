@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pytest
 
 from graphc.backends import BACKENDS
 from graphc.backends.base import Backend, CompiledFunction
@@ -70,6 +71,12 @@ def load_backend(name: str) -> Backend | str:
         return f"backend {name}: {problem}"
     missing = backend.missing()
     return f"backend {name}: {missing}" if missing else backend
+
+
+def require_backend(name: str) -> None:
+    """Skips the test, with the reason, where the backend cannot be used."""
+    if isinstance(loaded := load_backend(name), str):
+        pytest.skip(loaded)
 
 
 RUN_HERE = tuple(name for name, load in BACKENDS.items() if not load().missing())

@@ -15,7 +15,7 @@ import graphc as gc
 from graphc.learn.learner import Learner
 from graphc.runtime.executable import Executable
 from graphc.support.diagnostics import GraphcError, fail
-from tests.support.compiling import load_backend
+from tests.support.compiling import require_backend
 
 T = TypeVar("T")
 Array = np.ndarray
@@ -120,7 +120,7 @@ def test_fewer_samples_than_members_in_a_minibatch_are_called_one_by_one(
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "c"])
 def test_every_backend_has_its_sums_made_where_they_stand(backend: str) -> None:
-    load_backend(backend)
+    require_backend(backend)
     trained = train(gc.comm.threads(2), backend)
     for name, value in train([gc.comm.alone()], backend)[0].items():
         np.testing.assert_array_equal(trained[0][name], trained[1][name])
@@ -183,7 +183,7 @@ class Failing:
 def test_a_sum_that_fails_ends_the_call_with_its_error_and_no_update(
     problem: BaseException, backend: str
 ) -> None:
-    load_backend(backend)
+    require_backend(backend)
     net, other = network(), network()
     rows = {name: array[:12] for name, array in DATA.items()}
     step = gc.compile_training(
@@ -247,8 +247,7 @@ def same(a: gc.Network, b: gc.Network) -> bool:
 def test_an_interrupt_comes_through_compiled_code_between_two_sums(backend: str) -> None:
     """Wherever it comes, whole minibatches are left, and it is not lost: Python raised it where
     compiled code calls it, which nothing could catch."""
-    if isinstance(load_backend(backend), str):
-        pytest.skip(f"{backend} is not here")
+    require_backend(backend)
     many = {name: np.concatenate([array] * 30) for name, array in DATA.items()}
 
     def step_for(net: gc.Network, member: Doubling) -> gc.TrainingStep:

@@ -21,7 +21,7 @@ from graphc.ops.communication import ALL_REDUCE, AllReduceParams
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from graphc.runtime.device_arrays import DeviceArray
-from tests.support.compiling import load_backend, parse
+from tests.support.compiling import parse, require_backend
 from tests.support.cuda.emulator import EmulatedDevice
 
 T = TypeVar("T")
@@ -114,12 +114,6 @@ def cut_rows(minibatch: tuple[Array, Array], cuts: Sequence[int]) -> list[Data]:
 def calls_of(minibatch: Sequence[tuple[Array, Array]], cuts: Sequence[int]) -> list[list[Data]]:
     """The calls of each member."""
     return [list(calls) for calls in zip(*(cut_rows(m, cuts) for m in minibatch), strict=True)]
-
-
-def require_backend(backend: str) -> None:
-    loaded = load_backend(backend)
-    if isinstance(loaded, str):
-        pytest.skip(loaded)
 
 
 MOMENTUM = gc.SGD(learning_rate=0.1, momentum=0.9, l2=0.01)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from tests.support.compiling import load_backend
+from tests.support.compiling import require_backend
 from tests.unit.learn.test_members_training import together
 
 Array = np.ndarray
@@ -71,17 +71,12 @@ def trained(
     return net, [record.criterion for record in records]
 
 
-def require(backend: str) -> None:
-    if isinstance(loaded := load_backend(backend), str):
-        pytest.skip(loaded)
-
-
 @BACKENDS
 @pytest.mark.parametrize("rule", [rows, columns, times])
 @pytest.mark.parametrize("members", [2, 4])
 def test_members_drop_what_one_drops(backend: str, rule: Rule, members: int) -> None:
     """7 samples by 3: members have one or two of a minibatch, or none."""
-    require(backend)
+    require_backend(backend)
     alone, wanted = trained(rule, None, backend)
     found = together(members, lambda _, member: trained(rule, member, backend))
     for net, criteria in found:
@@ -96,7 +91,7 @@ def test_members_drop_what_one_drops(backend: str, rule: Rule, members: int) -> 
 @BACKENDS
 def test_running_statistics_are_averages_over_all_samples(backend: str) -> None:
     """Of 5, 2 and 0 samples, at a rate of 0; each normalises by its own."""
-    require(backend)
+    require_backend(backend)
     cuts = (slice(0, 5), slice(5, 7), slice(7, 7))
 
     def member(number: int, communicator: gc.comm.Communicator) -> gc.Program:
@@ -118,7 +113,7 @@ def test_running_statistics_are_averages_over_all_samples(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 def test_members_normalise_and_stay_together(backend: str) -> None:
-    require(backend)
+    require_backend(backend)
     first, *others = together(2, lambda _, member: trained(normalised, member, backend))
     for net, criteria in others:
         assert criteria == first[1]
@@ -130,7 +125,7 @@ def test_members_normalise_and_stay_together(backend: str) -> None:
 @BACKENDS
 def test_programs_of_fixed_sizes_count_their_samples_too(backend: str) -> None:
     """Two members with 4 samples each are one with 8."""
-    require(backend)
+    require_backend(backend)
 
     def rule(x: Any, W: Any, mean: Any, variance: Any) -> Any:
         h = gc.batch_normalization(x, 1.0, 0.0, mean, variance, momentum=0.5)

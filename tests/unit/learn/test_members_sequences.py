@@ -13,7 +13,7 @@ import graphc as gc
 from graphc.learn.dataset import Sequences, Share
 from graphc.learn.deal import dealt
 from graphc.learn.learner import Learner
-from tests.support.compiling import load_backend
+from tests.support.compiling import require_backend
 from tests.unit.learn.test_members_training import (
     DROPPED_LOOP,
     LOOP,
@@ -60,18 +60,13 @@ LONG = {
 }
 
 
-def require(backend: str) -> None:
-    if isinstance(loaded := load_backend(backend), str):
-        pytest.skip(loaded)
-
-
 @BACKENDS
 @pytest.mark.parametrize(("text", "data"), [(LOOP, STEPS), (WORD_LOOP, WORD_STEPS)])
 def test_members_without_sequences_add_nothing(
     backend: str, text: str, data: dict[str, object]
 ) -> None:
     """7 sequences by 3: of the last minibatch one of two members has one, the other none."""
-    require(backend)
+    require_backend(backend)
     require_equal(Training(text, data, backend=backend, options={"minibatch": 3}), 2)
 
 
@@ -97,7 +92,7 @@ def test_shards_without_sequences_leave_the_bits_of_any_number_of_members(
     text: str, data: dict[str, object], truncate: int
 ) -> None:
     """In f32, of minibatches of 3 in 4 shards: one has no sequence, of the last one two."""
-    require("llvm")
+    require_backend("llvm")
     options: dict[str, object] = {"precision": "f32", "minibatch": 3, "truncate": truncate}
     if text == DROPPED_LOOP:
         options["dropout"] = 0.4
@@ -118,7 +113,7 @@ def test_shards_without_sequences_leave_the_bits_of_any_number_of_members(
 @pytest.mark.parametrize("members", [2, 4])
 def test_members_cut_sequences_as_one(backend: str, members: int) -> None:
     """All make the calls of the longest sequence, 3 of 2 steps; most members' are shorter."""
-    require(backend)
+    require_backend(backend)
     training = Training(LOOP, STEPS, backend=backend, options={"minibatch": 5, "truncate": 2})
     require_equal(training, members)
 

@@ -19,7 +19,7 @@ from graphc.learn.learner import Learner
 from graphc.passes.overlap_sums import OverlapSums
 from graphc.runtime.communicators.communicator import Communicator
 from tests.support.commands import graphc
-from tests.support.compiling import load_backend
+from tests.support.compiling import require_backend
 
 T = TypeVar("T")
 Array = np.ndarray
@@ -56,12 +56,6 @@ NORMALISED = """
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Full with 192 bytes: V with what is there before it, U, W."""
     monkeypatch.setattr(driver, "OverlapSums", lambda: OverlapSums(192))
-
-
-def require_backend(backend: str) -> None:
-    loaded = load_backend(backend)
-    if isinstance(loaded, str):
-        pytest.skip(loaded)
 
 
 def together(work: Sequence[Callable[[], T]]) -> list[T]:

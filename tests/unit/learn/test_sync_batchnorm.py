@@ -13,7 +13,7 @@ import pytest
 import graphc as gc
 from graphc.learn.step import TrainingStep
 from graphc.support.diagnostics import fail
-from tests.support.compiling import load_backend
+from tests.support.compiling import require_backend
 from tests.unit.learn.test_members_training import MOMENTUM, network, together
 
 Array = np.ndarray
@@ -83,11 +83,6 @@ TRAININGS: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
-def require(backend: str) -> None:
-    if isinstance(loaded := load_backend(backend), str):
-        pytest.skip(loaded)
-
-
 def train(what: str, member: gc.comm.Communicator | None, backend: str, **options: Any) -> Found:
     """The criterion of each epoch, and the parameters in the end."""
     text, data, minibatch = TRAININGS[what]
@@ -132,7 +127,7 @@ def test_members_normalise_as_one_with_the_whole_minibatch(
     what: str, members: int, backend: str
 ) -> None:
     """The last minibatch has 2 samples, 3 or one sequence: of three members some have none."""
-    require(backend)
+    require_backend(backend)
     alone = train(what, None, backend)
     require_close(together(members, lambda _, m: train(what, m, backend)), alone, 1e-12)
     ((other, _), *_) = together(members, lambda _, m: train(what, m, "numpy", sync=False))
@@ -142,7 +137,7 @@ def test_members_normalise_as_one_with_the_whole_minibatch(
 @NATIVE
 @pytest.mark.parametrize("what", TRAININGS)
 def test_in_f32_too(what: str, backend: str) -> None:
-    require(backend)
+    require_backend(backend)
     alone = train(what, None, backend, precision="f32")
     found = together(2, lambda _, m: train(what, m, backend, precision="f32"))
     require_close(found, alone, 2e-5)
@@ -159,7 +154,7 @@ def test_truncated_sequences() -> None:
 )
 def test_shards_have_the_bits_of_any_number_of_members(what: str, backend: str) -> None:
     """In f32, where another order of sums shows; 4 shards of minibatches that end with fewer."""
-    require(backend)
+    require_backend(backend)
     exact = train(what, None, backend)
     alone = train(what, gc.comm.alone(shards=4), backend, precision="f32")
     np.testing.assert_allclose(alone[0], exact[0], 2e-5)
@@ -175,7 +170,7 @@ def test_shards_have_the_bits_of_any_number_of_members(what: str, backend: str) 
 )
 def test_statistics_travel_whole_where_gradients_do_not(wire: str, backend: str) -> None:
     """At a rate of 0 running values are all that a training changes."""
-    require(backend)
+    require_backend(backend)
 
     def run(member: gc.comm.Communicator | None, rate: float) -> Found:
         net = network(DENSE)
@@ -221,7 +216,7 @@ def test_a_training_goes_on_from_a_checkpoint_with_the_same_bits(
 @NATIVE
 def test_a_mean_far_from_zero_costs_no_digits_of_the_variance(backend: str) -> None:
     """Sums of squares would have none left: 10^8 with a deviation of 1."""
-    require(backend)
+    require_backend(backend)
     text = f"""
         x = Input(2)
         {normalised("x", 2, 0, "epsilon=0")}
@@ -250,7 +245,7 @@ def test_a_mean_far_from_zero_costs_no_digits_of_the_variance(backend: str) -> N
 @NATIVE
 @pytest.mark.parametrize("cuts", [(0, 0, 8), (0, 5, 8)])
 def test_members_that_split_a_layer_may_normalise_by_all(backend: str, cuts: Sequence[int]) -> None:
-    require(backend)
+    require_backend(backend)
 
     def run(member: gc.comm.Communicator | None) -> Found:
         net, is_alone = network(DENSE), member is None
@@ -322,7 +317,7 @@ def twins(text: str, backend: str, member: Twin, *, sync: bool = True) -> Traini
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "reference"])
 def test_each_node_is_four_more_sums(backend: str) -> None:
     """Of two with parameters before them."""
-    require(backend)
+    require_backend(backend)
     some = {name: array[:8] for name, array in ROWS.items()}
     for sync, sums in ((False, 1), (True, 1 + 2 * 4)):
         member = Twin()
@@ -334,7 +329,7 @@ def test_each_node_is_four_more_sums(backend: str) -> None:
 @pytest.mark.parametrize("failing", [0, 3, 8])
 def test_an_error_of_any_sum_is_that_of_the_call(backend: str, failing: int) -> None:
     """The next call is not of another mind."""
-    require(backend)
+    require_backend(backend)
     some = {name: array[:8] for name, array in ROWS.items()}
     member = Twin(failing)
     step = twins(DENSE, backend, member)
@@ -380,7 +375,7 @@ def program(rule: Any, samples: str = "N") -> gc.Program:
 @NATIVE
 @pytest.mark.parametrize(("rule", "members"), [(rows, 2), (channels, 3)])
 def test_programs(rule: Any, members: int, backend: str) -> None:
-    require(backend)
+    require_backend(backend)
 
     def run(member: gc.comm.Communicator | None, *, sync: bool = True) -> Found:
         net = program(rule)
@@ -427,7 +422,7 @@ def test_programs_by_members_with_other_numbers_of_samples(
     backend: str, cuts: Sequence[int]
 ) -> None:
     """One of three has none, whose mean is no number."""
-    require(backend)
+    require_backend(backend)
     parts = [slice(a, b) for a, b in pairwise(cuts)]
 
     def run(member: gc.comm.Communicator | None) -> Found:
@@ -442,7 +437,7 @@ def test_programs_by_members_with_other_numbers_of_samples(
 @NATIVE
 def test_programs_of_fixed_sizes(backend: str) -> None:
     """Two members with 4 samples each are one with 8."""
-    require(backend)
+    require_backend(backend)
 
     def run(member: gc.comm.Communicator | None) -> Found:
         net = program(channels, "8" if member is None else "4")
@@ -457,7 +452,7 @@ def test_programs_of_fixed_sizes(backend: str) -> None:
 @NATIVE
 def test_a_statistic_of_parameters_is_that_of_one(backend: str) -> None:
     """Rows of weights are no samples: all members have them, whatever samples each has."""
-    require(backend)
+    require_backend(backend)
 
     def rule(x: Any, W: Any, mean: Any, variance: Any) -> Any:
         return x @ gc.batch_normalization(W, 1.0, 0.0, mean, variance, momentum=0.5)
