@@ -19,10 +19,13 @@ def peak_resident_bytes() -> int | None:
 def bytes_left() -> int | None:
     """What the limits on this process (`ulimit -v`, `ulimit -d`) let it still take; None without
     limits, and where it is unknown."""
+    limits = {"VmSize": soft_limit("RLIMIT_AS"), "VmData": soft_limit("RLIMIT_DATA")}
+    if set(limits.values()) == {None}:
+        return None
     taken = _status()
     left: list[int] = []
-    for limit, counter in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
-        allowed, size = soft_limit(limit), counted(taken, counter)
+    for counter, allowed in limits.items():
+        size = counted(taken, counter)
         if allowed is not None and size is not None:
             left.append(max(allowed - size, 0))
     return min(left, default=None)

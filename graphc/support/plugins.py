@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -42,9 +43,25 @@ class EntryPoint:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Distribution:
+    """A distribution that is installed: its name as pip compares it, and its entry points, each
+    with its group."""
+
+    name: str
+    entries: tuple[tuple[str, EntryPoint], ...]
+
+
+_READ: dict[str, tuple[int, tuple[_Distribution, ...]]] = {}
+"""For a folder on the path when it last changed, and what was installed in it then."""
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds. A folder that changed within them may change again and show the same time."""
+
+
 def plugins(group: str) -> list[EntryPoint]:
     """The entry points of a group, by name, then by where they come from; none is loaded."""
-    found = [entry for folder in _metadata_folders() for entry in _listed(folder, group)]
+    found = [entry for d in _distributions() for listed, entry in d.entries if listed == group]
     return sorted(found, key=lambda entry: (entry.name, entry.folder.name, entry.value))
 
 
@@ -65,35 +82,55 @@ def load(entry: EntryPoint) -> object:
         ) from error
 
 
-def _metadata_folders() -> Iterator[Path]:
-    """Of all distributions on the path; of two of one name the first, which is what is imported."""
+def _distributions() -> Iterator[_Distribution]:
+    """All distributions on the path; of two of one name the first, which is what is imported."""
     seen: set[str] = set()
-    for place in dict.fromkeys(sys.path):
-        try:
-            with os.scandir(place or ".") as items:
-                names = sorted(i.name for i in items if i.name.endswith(METADATA_FOLDERS))
-        except OSError:
-            continue
-        for name in names:
-            distribution = name.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
-            if distribution not in seen:
-                seen.add(distribution)
-                yield Path(place, name)
+    for place in dict.fromkeys(place or os.getcwd() for place in sys.path):
+        for distribution in _installed_in(place):
+            if distribution.name not in seen:
+                seen.add(distribution.name)
+                yield distribution
 
 
-def _listed(folder: Path, group: str) -> Iterator[EntryPoint]:
-    """The entry points of the group in one distribution's list: INI text."""
+def _installed_in(place: str) -> Sequence[_Distribution]:
+    """The distributions in a folder, read again only when something was installed or removed."""
+    try:
+        changed = os.stat(place).st_mtime_ns
+    except OSError:
+        return ()
+    known = _READ.get(place)
+    if known is not None and known[0] == changed:
+        return known[1]
+    found = tuple(_read(place))
+    if time.time_ns() - changed > _SETTLED:
+        _READ[place] = changed, found
+    return found
+
+
+def _read(place: str) -> Iterator[_Distribution]:
+    try:
+        with os.scandir(place) as items:
+            folders = sorted(i.name for i in items if i.name.endswith(METADATA_FOLDERS))
+    except OSError:  # a file, as an archive of modules
+        return
+    for folder in folders:
+        name = folder.rpartition(".")[0].partition("-")[0].lower().replace(".", "_")
+        yield _Distribution(name, tuple(_listed(Path(place, folder))))
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
+    """The groups and entry points in one distribution's list: INI text."""
     try:
         text = (folder / LISTS).read_text(encoding="utf-8")
     except (OSError, ValueError):  # most distributions have none
         return
-    section = ""
+    group = ""
     for line in map(str.strip, text.splitlines()):
         name, equals, value = line.partition("=")
         if line.startswith("["):
-            section = line.strip("[]").strip()
-        elif section == group and equals and line[0] not in "#;":
-            yield EntryPoint(name.strip(), value.strip(), folder)
+            group = line.strip("[]").strip()
+        elif equals and line[0] not in "#;":
+            yield group, EntryPoint(name.strip(), value.strip(), folder)
 
 
 def _described(folder: Path) -> str:
