@@ -19,6 +19,7 @@ from tests.support.compiled_once import kept
 HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-shared", "-fPIC", "-x", "c++")
 _KERNELS = (
+    "-Og",  # takes a little longer than -O0, which its code makes up for
     *("-mfma", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv"),
     # A vector that does not lie at a multiple of its size is a fault on a GPU.
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
@@ -35,14 +36,10 @@ def missing() -> str:
     return "" if shutil.which("g++") else "the emulator of CUDA requires g++"
 
 
-def compile_kernels(text: str, *, optimise: bool = True) -> bytes:
-    """The shared object of a program's text; optimised a little, or compiled in half the time."""
-    # What moves numbers of one width is often the same in all types, but for comments.
-    return _compiled(_COMMENT.sub("", text), "-Og" if optimise else "-O0")
-
-
-def _compiled(text: str, level: str) -> bytes:
-    options = (level, *_KERNELS, "-include", str(HERE / "emulator.h"))
+def compile_kernels(text: str) -> bytes:
+    """The shared object of a program's text."""
+    text = _COMMENT.sub("", text)  # what moves numbers of one width is often the same in all types
+    options = (*_KERNELS, "-include", str(HERE / "emulator.h"))
     return kept(lambda: _built(options, whole_text(text)), text, options)
 
 

@@ -104,7 +104,7 @@ def compile_together(
     """
     machine = machine or emulated_machine("sm_90")
     source = write_source(functions, machine)
-    image = compile_kernels(source.text, optimise=False)
+    image = compile_kernels(source.text)
     devices = EmulatedDevice(machine), EmulatedDevice(machine)
     plain, strict = (_loaded(device, image, source.programs, functions) for device in devices)
     runnings = STRICTLY if running is None else (running,)
