@@ -402,6 +402,12 @@ class TrainingStep:
         return self._split is not None
 
     @property
+    def adds_beside(self) -> bool | None:
+        """Whether members add gradients beside the backward pass, as they asked or chose; None
+        where there is one sum, which nothing is beside."""
+        return self._executable.adds_beside
+
+    @property
     def signature(self) -> Signature:
         return self._executable.signature
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 
@@ -97,9 +97,38 @@ def beside(communicator: Communicator, pause: Callable[[], None]) -> Communicato
     return communicator
 
 
-def overlaps(communicator: Communicator) -> bool:
-    """Whether its sums go on beside the backward pass."""
+@runtime_checkable
+class ChoosingCommunicator(Communicator, Protocol):
+    """One that knows its link, so that it can be chosen what is made beside the backward pass.
+
+    overlap  whether sums are; None: where that takes less time
+    idle     seconds that a byte of a sum is waited for (`link.py`), the same for all members
+    """
+
+    @property
+    def overlap(self) -> bool | None: ...
+
+    @property
+    def idle(self) -> float: ...
+
+
+def overlap_of(communicator: Communicator) -> bool | None:
+    """Whether its sums go on beside the backward pass; None where that is chosen by `idle_of`."""
+    if chooses(communicator):
+        return None
     return bool(getattr(communicator, "overlap", False))
+
+
+def chooses(communicator: Communicator) -> TypeGuard[ChoosingCommunicator]:
+    """Whether it has been left to graphc what is made beside the backward pass."""
+    return isinstance(communicator, ChoosingCommunicator) and communicator.overlap is None
+
+
+def choosing_by(communicator: Communicator, idle: float | None) -> Communicator:
+    """The same member, which chooses as if bytes were waited for so long; None: as it does."""
+    if idle is None or not chooses(communicator) or not is_dataclass(communicator):
+        return communicator
+    return replace(communicator, idle=idle)
 
 
 def wait_for_all(communicator: Communicator) -> None:
