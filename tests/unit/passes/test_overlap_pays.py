@@ -10,7 +10,7 @@ from tests.support.text_form import parsed
 TEXT = """
 dim N <= 8
 
-func @step(%x: tensor<Nx{a}xf32> input, %d: tensor<Nx{b}xf32> input) -> (v: tensor<{b}x4xf32>, w: tensor<{a}x4xf32>) {{
+func @step({inputs}) -> (v: tensor<{b}x4xf32>, w: tensor<{a}x4xf32>) {{
   %k = constant {{type = tensor<{b}x4xf32>, value = [0.5]}} : tensor<{b}x4xf32>
   %h = matmul %d, %k : tensor<Nx4xf32>
   %gv = matmul %d, %h {{transpose_a = true}} : tensor<{b}x4xf32>
@@ -23,7 +23,8 @@ func @step(%x: tensor<Nx{a}xf32> input, %d: tensor<Nx{b}xf32> input) -> (v: tens
 
 def pays(b: int, a: int, idle: float) -> bool | None:
     """Of a first sum of 16 b bytes and a last one of 16 a; 64 bytes fill a bucket."""
-    (function,) = parsed(TEXT.format(a=a, b=b)).functions
+    inputs = f"%x: tensor<Nx{a}xf32> input, %d: tensor<Nx{b}xf32> input"
+    (function,) = parsed(TEXT.format(a=a, b=b, inputs=inputs)).functions
     return overlap_pays(function, idle, 64)
 
 
