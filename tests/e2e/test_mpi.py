@@ -190,7 +190,9 @@ import numpy as np, graphc as gc
 told = [gc.comm.mpi(overlap=overlap) for overlap in (True, False)]
 assert [(m.overlap, m.idle) for m in told] == [(True, 0), (False, 0)]
 member = gc.comm.mpi(order="ORDER", wire="WIRE")
-assert member.overlap is None and 0 <= member.idle < 1e-6
+assert 0 <= member.idle < 1e-6
+assert member.overlap is (False if "WIRE" == "1bit" else None)
+assert member.idle == 0 or member.overlap is None
 every = np.zeros(member.size)
 every[member.rank] = member.idle
 member.all_reduce(every)

@@ -171,6 +171,14 @@ def checked_wire(wire: str, shards: int = 0) -> Wire:
     return wire  # type: ignore[return-value]
 
 
+def checked_overlap(overlap: bool | None, wire: Wire) -> bool | None:
+    """Whether sums are beside the backward pass, None where members choose. They do not with one
+    bit a number: its bits would depend on it. GraphcError `bad-value` for anything else."""
+    if overlap not in (True, False, None):
+        raise fail("bad-value", f"overlap is True, False or None, got {overlap!r}")
+    return False if overlap is None and wire == "1bit" else overlap
+
+
 def checked_patience(patience: float) -> float:
     """The seconds; GraphcError `bad-value` unless there are some."""
     if not patience > 0:

@@ -27,6 +27,7 @@ from graphc.runtime.communicators.communicator import (
     Order,
     Wire,
     checked_order,
+    checked_overlap,
     checked_patience,
     checked_shards,
     checked_wire,
@@ -157,12 +158,14 @@ def gloo(
     patience    seconds that a member waits for the others; then all raise `training`
     shards      as in `mpi`, and so are `wire` and `overlap`
 
-    Raises GraphcError `bad-value` for a rank, size, order, patience, shards or wire that cannot be,
-    `training` without PyTorch, where the port is taken, or where members do not find each other.
+    Raises GraphcError `bad-value` for a rank, size, order, patience, shards, wire or overlap that
+    cannot be, `training` without PyTorch, where the port is taken, or where members do not find
+    each other.
     """
     met = rendezvous(rank, size, host, port, PORT)
     order, patience = checked_order(order), checked_patience(patience)
     wire = checked_wire(wire, shards)
+    overlap = checked_overlap(overlap, wire)
     if checked_shards(shards, met.size):
         order = "fixed"
     distributed = _distributed()

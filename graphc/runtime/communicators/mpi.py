@@ -21,6 +21,7 @@ from graphc.runtime.communicators.communicator import (
     Order,
     Wire,
     checked_order,
+    checked_overlap,
     checked_patience,
     checked_shards,
     checked_wire,
@@ -151,14 +152,15 @@ def mpi(
     overlap   gradients are added while the backward pass goes on, in several sums, in native code
               and that of numpy; a thread of each member makes them. It pays where links are slow
               (docs/members.md); None: members measure theirs now, and each step does what takes
-              less time there
+              less time there, with `1bit` behind, since its bits depend on it
 
-    Raises GraphcError `bad-value` for an order, patience, shards or wire that cannot be, `training`
-    where there is no mpi4py or MPI, or another one than has started the members, or where `overlap`
-    is asked of an MPI that takes no calls of several threads.
+    Raises GraphcError `bad-value` for an order, patience, shards, wire or overlap that cannot be,
+    `training` where there is no mpi4py or MPI, or another one than has started the members, or
+    where `overlap` is asked of an MPI that takes no calls of several threads.
     """
     order, patience = checked_order(order), checked_patience(patience)
     wire = checked_wire(wire, shards)
+    overlap = checked_overlap(overlap, wire)
     library = _library()
     world = library.COMM_WORLD.Dup()
     size = world.Get_size()
@@ -170,9 +172,9 @@ def mpi(
         message = "sums beside the backward pass require an MPI that several threads may call"
         raise fail("training", f"{message} (MPI_THREAD_MULTIPLE), got one that does not allow it")
     watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
-    chosen = overlap if takes_threads else False
-    member = MpiMember(world.Get_rank(), size, order, shards, wire, chosen, world, watchdog)
-    return replace(member, idle=measured_idle(member)) if chosen is None else member
+    overlap = overlap if takes_threads else False
+    member = MpiMember(world.Get_rank(), size, order, shards, wire, overlap, world, watchdog)
+    return replace(member, idle=measured_idle(member)) if overlap is None else member
 
 
 def started() -> int:

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 import graphc as gc
-from graphc.runtime.communicators.communicator import Communicator, choosing_by
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    checked_overlap,
+    choosing_by,
+)
 from graphc.runtime.communicators.link import measured_idle
 
 MEGABYTE = 2**20
@@ -98,3 +102,12 @@ def test_who_chooses_can_choose_as_before() -> None:
         assert choosing_by(told, None) is told
     for told in (Chooser(True, 1.0), Chooser(False, 1.0)):
         assert choosing_by(told, 2.0) is told
+
+
+def test_overlap_is_asked_for_or_chosen_but_of_one_bit_never_chosen() -> None:
+    for wire in ("full", "bf16", "1bit"):
+        assert checked_overlap(True, wire) is True
+        assert checked_overlap(False, wire) is False
+        assert checked_overlap(None, wire) is (False if wire == "1bit" else None)
+    with pytest.raises(gc.GraphcError, match="overlap is True, False or None, got 'auto'"):
+        checked_overlap("auto", "full")  # type: ignore[arg-type]
