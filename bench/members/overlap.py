@@ -5,8 +5,9 @@
 Two members, each on a core of its own with one thread, over TCP in a network namespace whose
 loopback `tc tbf` slows down (see `scale_out`), and as MPI likes best on one machine: `memory`. The
 thread that makes the sums has no core of its own. `alone` is a step without sums. Steps of all ways
-are taken in turns; `ratio` is that of beside to behind, the median of the rounds. The parameters of
-both members have to be the same, bit for bit, at the end, beside and behind.
+are taken in turns; `ratio` is that of beside to behind, the median of the rounds; `chosen` what a
+step does which is asked for neither. The parameters of both members have to be the same, bit for
+bit, at the end, beside and behind.
 """
 
 from __future__ import annotations
@@ -58,13 +59,15 @@ def _measured(way: Way, name: str, gbit: float, rounds: int) -> list[dict[str, A
     found, link = members[0], f"{gbit:g} Gbit/s" if gbit else "memory"
     cells = [f"{found[h]['median'] * 1e3:9.2f} ({found[h]['least'] * 1e3:7.2f})" for h in HOW]
     ratio = f"{found['ratio']:9.2f}"
-    print(f"{name:8}{size_of(name) / 1e6:8.1f} MB   {link:18}{''.join(cells)}{ratio}", flush=True)
+    print(f"{name:8}{size_of(name) / 1e6:8.1f} MB   {link:18}{''.join(cells)}{ratio}")
+    print(f"{'':8}chosen: {found['chosen']}", flush=True)
     return [
         {
             "workload": name,
             "link": link,
             "way": how,
             "ratio": found["ratio"],
+            "chosen": found["chosen"],
             "ms": found[how]["median"] * 1e3,
             "min_ms": found[how]["least"] * 1e3,
         }

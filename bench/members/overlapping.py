@@ -6,6 +6,7 @@ Each round takes `CALLS` steps of each way, so that what disturbs a machine for 
 
 from __future__ import annotations
 
+import logging
 import statistics
 import sys
 import time
@@ -32,13 +33,18 @@ def main(arguments: list[str]) -> None:
     work = replace(workload(name), inputs=inputs_of(workload(name), me.rank))
     members = {
         ALONE: None,
-        BEHIND: gc.comm.mpi(order=order),
+        BEHIND: gc.comm.mpi(order=order, overlap=False),
         BESIDE: gc.comm.mpi(order=order, overlap=True),
     }
     cases = {
         how: FORMS[type(work.spec)](work, How("llvm", "f32", comm=member))
         for how, member in members.items()
     }
+    said = _Said()
+    logger = logging.getLogger("graphc.driver.members")
+    logger.addHandler(said)
+    logger.setLevel(logging.INFO)
+    FORMS[type(work.spec)](work, How("llvm", "f32", comm=gc.comm.mpi(order=order)))
     times: dict[str, list[float]] = {how: [] for how in cases}
     middles: dict[str, list[float]] = {how: [] for how in cases}
     for number in range(1 + int(rounds)):
@@ -54,7 +60,17 @@ def main(arguments: list[str]) -> None:
     }
     ratios = [b / a for a, b in zip(middles[BEHIND], middles[BESIDE], strict=True)]
     digests = {how: digest(case.parameters()) for how, case in cases.items()}
-    me.write({**found, "ratio": statistics.median(ratios), "digests": digests})
+    record = {**found, "ratio": statistics.median(ratios), "digests": digests}
+    me.write({**record, "chosen": said.text})
+
+
+class _Said(logging.Handler):
+    """What was chosen, as the compiler says it."""
+
+    text = "nothing to choose"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
 
 
 def _seconds(call: Callable[[], object]) -> float:

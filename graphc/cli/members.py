@@ -40,7 +40,7 @@ class MembersRequest:
     comm_order: str = "any"
     comm_shards: int = 0
     comm_wire: str = "full"
-    comm_overlap: bool = False
+    comm_overlap: bool | None = False
     comm_split: str = ""
     comm_sync_batchnorm: bool = False
 
@@ -101,11 +101,11 @@ comm_wire_option = click.option(
     "the rest is added to the next ones. For slow networks (docs/members.md).",
 )
 comm_overlap_option = click.option(
-    "--comm-overlap",
+    "--comm-overlap/--no-comm-overlap",
     cls=MembersOption,
-    is_flag=True,
-    help="Add gradients while the backward pass goes on, in several sums that a thread makes. For "
-    "slow networks (docs/members.md).",
+    default=None,
+    help="Add gradients while the backward pass goes on, in several sums that a thread makes, or "
+    "behind it.  [default: what is quicker on the members' network (docs/members.md)]",
 )
 comm_split_option = click.option(
     "--comm-split",
@@ -227,7 +227,7 @@ def _end_early(comm: str, held: Held, code: int) -> None:
     """What fails before this process is a member: it becomes one, as the others do."""
     if comm == "mpi" and started() > 1:
         with suppress(GraphcError):
-            _end_all(mpi(), held, code)
+            _end_all(mpi(overlap=False), held, code)
             return
     end_by_rank(held, code)
 

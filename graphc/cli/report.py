@@ -116,7 +116,8 @@ class TrainingReport:
         self._say(f"saved to {output}")
 
     def event(self, event: Event) -> None:
-        """A decision about rates and sizes; trials only with -v."""
+        """A decision about rates and sizes, and members' sums; trials only with -v."""
+        waited = f"{event.value * 1e9:.2g} ns a byte are waited for"
         text = {
             "rate-trial": f"rate {event.value:.5g} per sample reaches {event.criterion:.5f}",
             "rate-found": f"epoch {event.epoch}: rate {event.value:.5g} per sample found",
@@ -126,6 +127,8 @@ class TrainingReport:
             "rate-reduced": f"rate reduced to {event.value:.5g} per sample",
             "rate-increased": f"rate increased to {event.value:.5g} per sample",
             "finished": f"training ends: {event.purpose}",
+            "sums-beside": f"gradients are added beside the backward pass: {waited}",
+            "sums-behind": f"gradients are added behind the backward pass: {waited}",
         }[event.kind]
         if self.terminal.verbosity >= (1 if event.kind.endswith("trial") else 0):
             self._say(text)

@@ -15,6 +15,8 @@ for itself, the state of its sequences, is a result of the first.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,12 +32,13 @@ from graphc.ops import default_context
 from graphc.ops.communication import ALL_REDUCE
 from graphc.passes import pipeline
 from graphc.passes.manager import Pass
-from graphc.passes.overlap_sums import OverlapSums
+from graphc.passes.overlap_sums import OverlapSums, overlap_pays
 from graphc.passes.share_gradients import is_own
 from graphc.runtime.communicators.communicator import (
     Communicator,
+    chooses,
     has_own_shards,
-    overlaps,
+    overlap_of,
     shards_of,
 )
 from graphc.runtime.compiled import CompiledFunction
@@ -45,6 +48,8 @@ from graphc.runtime.signature import Signature
 from graphc.runtime.stages import Stage
 from graphc.support.diagnostics import InternalError, fail
 from graphc.support.member_place import SHARD
+
+_log = logging.getLogger(__name__)
 
 
 def compile_for_members(
@@ -66,13 +71,15 @@ def function_for_members(
     # have the same bits however many of them a member has.
     is_whole = shards == 1 and not (is_staged and has_own_shards(communicator))
     if is_whole and BACKENDS[options.backend]().adds:
-        apart = (OverlapSums(),) if overlaps(communicator) else ()
+        apart = OverlapSums()
+        is_apart = _adds_beside(communicator, lowered.function, apart)
         compiled, signature = compile_operations(
-            lowered.module, options, apart, like=lowered.signature
+            lowered.module, options, (apart,) if is_apart else (), like=lowered.signature
         )
         compiled.add_over(communicator)
+        compiled.adds_beside = is_apart
         return compiled, signature
-    if overlaps(communicator):
+    if overlap_of(communicator):
         message = "sums beside the backward pass require llvm, c or numpy and a shard each"
         raise fail("not-supported", f"{message}, got {options.backend} and {shards}")
     signature = _of_shards(lowered.signature, shards)
@@ -84,6 +91,20 @@ def function_for_members(
         Stage(*compile_operations(half, options)) for half in cut(lowered.module, lowered.function)
     )
     return MemberFunction(signature, before, after, communicator, its), signature
+
+
+def _adds_beside(communicator: Communicator, function: Function, apart: OverlapSums) -> bool | None:
+    """Whether sums are made beside the backward pass, None where nothing can be. All members say
+    the same, by what all of them have measured and arrays that are the same for all."""
+    if chooses(communicator):
+        pays = overlap_pays(function, communicator.idle, apart.bucket_bytes)
+        if pays is not None:
+            how, idle = "beside" if pays else "behind", communicator.idle * 1e9
+            _log.info("sums %s the backward pass: %.2g ns a byte are waited for", how, idle)
+        return pays
+    if not overlap_of(communicator):
+        return False
+    return overlap_pays(function, math.inf, apart.bucket_bytes)
 
 
 def for_shard(options: CompileOptions, parts: int) -> CompileOptions:

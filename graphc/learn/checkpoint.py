@@ -43,6 +43,7 @@ class Checkpoint:
     best           the parameters of the best epoch, if that is kept
     records        of the finished epochs
     configuration  what has to be the same for whoever goes on, by what it is called
+    idle           by what members have chosen where they add gradients; None where they have not
     """
 
     ir: str
@@ -59,6 +60,7 @@ class Checkpoint:
     start: Snapshot | None = None
     best: Arrays = field(default_factory=dict[str, Array])
     kind: str = ""
+    idle: float | None = None
 
     def writer(self) -> Callable[[BinaryIO], None]:
         """A function that writes the file into a stream. GraphcError `limit` for too large ones."""
@@ -92,6 +94,7 @@ class Checkpoint:
             "start_steps": self.start.steps if self.start else 0,
             "steps": self.steps,
             "configuration": dict(self.configuration),
+            "idle": self.idle,
             "columns": records_table(self.records)[0],
         }
         said = {"ir": self.ir, "seed": str(self.seed), TRAINING: json.dumps(numbers)}
@@ -145,6 +148,7 @@ def _read(tensors: Arrays, metadata: Mapping[str, str], numbers: dict[str, Any])
         start=start,
         best=group("best"),
         kind=metadata.get(KIND, ""),
+        idle=None if (idle := numbers.get("idle")) is None else _typed(float, idle),
     )
 
 

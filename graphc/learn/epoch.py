@@ -19,6 +19,7 @@ import numpy as np
 from graphc.learn.dataset import WHOLE, Share
 from graphc.runtime.communicators.communicator import Communicator
 from graphc.runtime.communicators.sums import gather_rows
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError, fail
 
 Array = np.ndarray
@@ -124,3 +125,26 @@ def number_tables(
     for name, table in tables.items():
         table[-1] = last[name]
     return tables
+
+
+def require_samples(signature: Signature, who: str, *, is_fixed: bool = False) -> None:
+    """GraphcError unless the first axis of each input counts the samples.
+
+    is_fixed  each call has as many
+    """
+    if signature.sequences is not None or signature.sparse:
+        return
+    counted = next((d.name for d in signature.call_dims), None)
+    for argument in signature.with_role("input"):
+        if is_fixed or argument.shape[:1] != (counted,):
+            sizes = "x".join(map(str, argument.shape)) or "one number"
+            message = f"{who} requires a dim of samples as the first axis of each input"
+            raise fail(
+                "not-supported",
+                f"{message}, `{argument.name}` is {sizes}: call the step for each minibatch",
+            )
+
+
+def no_samples() -> GraphcError:
+    """The error for a call without samples."""
+    return fail("input", "a training step requires at least one sample, got none")

@@ -20,12 +20,12 @@ from graphc.driver.compile import bind, bounds_for
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.ir.types import DType
+from graphc.learn.epoch import no_samples
 from graphc.learn.evaluate import require_sums
 from graphc.learn.step import (
     STEP_LIMIT,
     checked_dropout,
     checked_seed,
-    no_samples,
     trainable_parameters,
     training_outputs,
 )

@@ -32,6 +32,7 @@ from graphc.learn.trainee import Trainee
 from graphc.learn.training import Extras, Training, prepared
 from graphc.learn.trials import choose
 from graphc.learn.watch import is_growing, warn_of_growth, warn_of_scaled_rates
+from graphc.runtime.communicators.communicator import Communicator, chooses
 from graphc.support.diagnostics import GraphcError, fail
 
 NO_EXTRAS = Extras()
@@ -96,9 +97,17 @@ class Run:
         member = self.training.step.communicator
         if member is not None:
             require_agreement(member, self.training.identity(self.standing))
+            self._tell_sums(member)
         while not self.is_over:
             self.epoch()
         return self.finish()
+
+    def _tell_sums(self, member: Communicator) -> None:
+        """What members have chosen by their link, if they have."""
+        is_beside, epoch = self.training.step.adds_beside, self.standing.epoch + 1
+        if chooses(member) and is_beside is not None:
+            kind: Kind = "sums-beside" if is_beside else "sums-behind"
+            self.progress.event(Event(kind, epoch, member.idle))
 
     # --- one epoch -------------------------------------------------------------------------------
 
@@ -367,7 +376,7 @@ class Run:
     def checkpoint(self) -> Checkpoint:
         """All that it takes to go on from here."""
         training, step, held = self.training, self.training.step, self.training.trainee.held()
-        inside = self.standing.is_inside
+        inside, member = self.standing.is_inside, step.communicator
         return Checkpoint(
             ir=held.text,
             seed=held.seed,
@@ -383,6 +392,7 @@ class Run:
             carried=dict(step.state or {}) if self.standing.calls else {},
             start=self.start if inside else None,
             best=self.best.values if self.best is not None else {},
+            idle=None if member is None or not chooses(member) else member.idle,
         )
 
     def go_on(self) -> None:

@@ -21,12 +21,13 @@ from graphc.ir.printer import print_module
 from graphc.ir.types import Symbol, TensorType
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoint import Checkpoint
+from graphc.learn.epoch import require_samples
 from graphc.learn.evaluate import Evaluation, Evaluator
 from graphc.learn.plan import TrainingPlan
 from graphc.learn.program_loss import Objective, sample_dim, with_loss
 from graphc.learn.program_step import Trained, compile_step
 from graphc.learn.source import Data, is_reader, samples_of
-from graphc.learn.step import TrainingStep, require_samples
+from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Held
 from graphc.model.container import PROGRAM
 from graphc.model.program import Program

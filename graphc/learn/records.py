@@ -85,12 +85,14 @@ Kind = Literal[
     "rate-reduced",
     "rate-increased",
     "finished",
+    "sums-beside",
+    "sums-behind",
 ]
 
 
 @dataclass(frozen=True)
 class Event:
-    """A decision of what controls rates and sizes, or a trial on the way to one.
+    """A decision of what controls rates and sizes, or a trial on the way to one; or of members.
 
     rate-trial       before epoch `epoch` the rate `value` reached `criterion`; `purpose` is one of
                      "base", "downwards", "ends", "left", "right" (`rate_search.py`)
@@ -100,6 +102,8 @@ class Event:
     undone           parameters are again those before the epoch
     rate-reduced, rate-increased  the rate of the next epoch is `value`
     finished         no more epochs: `purpose` says why
+    sums-beside, sums-behind  from epoch `epoch` on members add gradients beside the backward pass,
+                     or behind it, as is quicker where a byte is waited for `value` seconds
 
     epoch  from 1
     """

@@ -9,7 +9,7 @@ from graphc.model.model import Model
 from graphc.runtime.communicators.communicator import (
     Communicator,
     has_own_shards,
-    overlaps,
+    overlap_of,
     shards_of,
     wire_of,
 )
@@ -53,7 +53,7 @@ def split_names(
     if wire_of(communicator) != "full":
         message = "what members that split a layer exchange travels as it is"
         raise fail("bad-option", f"{message}: leave out wire={wire_of(communicator)!r}")
-    if overlaps(communicator):
+    if overlap_of(communicator):
         raise fail(
             "bad-option", "members that split a layer wait for each other: leave out overlap"
         )

@@ -22,7 +22,16 @@ from graphc.ir.types import DType, TensorType
 from graphc.learn.agreement import share_of
 from graphc.learn.averaging import Blocks
 from graphc.learn.dataset import WHOLE, Call, Dataset, Samples, Share, check_data, read_dataset
-from graphc.learn.epoch import Pace, Part, Stride, number_tables, read_order, stride_of
+from graphc.learn.epoch import (
+    Pace,
+    Part,
+    Stride,
+    no_samples,
+    number_tables,
+    read_order,
+    require_samples,
+    stride_of,
+)
 from graphc.learn.evaluate import require_sums
 from graphc.learn.learner import (
     Learner,
@@ -53,7 +62,7 @@ from graphc.runtime.executable import Executable, Results
 from graphc.runtime.signature import Signature
 from graphc.runtime.stages import gather_parts
 from graphc.support.arguments import text
-from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.diagnostics import fail
 from graphc.support.graphs import reachable
 from graphc.support.member_place import SHARD
 
@@ -393,6 +402,12 @@ class TrainingStep:
         return self._split is not None
 
     @property
+    def adds_beside(self) -> bool | None:
+        """Whether members add gradients beside the backward pass, as they asked or chose; None
+        where there is one sum, which nothing is beside."""
+        return self._executable.adds_beside
+
+    @property
     def signature(self) -> Signature:
         return self._executable.signature
 
@@ -419,29 +434,6 @@ class TrainingStep:
     @state.setter
     def state(self, state: Mapping[str, object] | None) -> None:
         self._executable.state = state
-
-
-def require_samples(signature: Signature, who: str, *, is_fixed: bool = False) -> None:
-    """GraphcError unless the first axis of each input counts the samples.
-
-    is_fixed  each call has as many
-    """
-    if signature.sequences is not None or signature.sparse:
-        return
-    counted = next((d.name for d in signature.call_dims), None)
-    for argument in signature.with_role("input"):
-        if is_fixed or argument.shape[:1] != (counted,):
-            sizes = "x".join(map(str, argument.shape)) or "one number"
-            message = f"{who} requires a dim of samples as the first axis of each input"
-            raise fail(
-                "not-supported",
-                f"{message}, `{argument.name}` is {sizes}: call the step for each minibatch",
-            )
-
-
-def no_samples() -> GraphcError:
-    """The error for a call without samples."""
-    return fail("input", "a training step requires at least one sample, got none")
 
 
 def checked_dropout(rate: float) -> float:

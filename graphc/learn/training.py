@@ -26,8 +26,10 @@ from graphc.learn.step import TrainingStep
 from graphc.learn.trainee import Trainee
 from graphc.runtime.communicators.communicator import (
     Communicator,
+    chooses,
+    choosing_by,
     has_own_shards,
-    overlaps,
+    overlap_of,
     shards_of,
     wire_of,
 )
@@ -113,7 +115,8 @@ class Training:
         member = step.communicator
         sums = ""
         if member is not None:
-            sums = f"{shards_of(member)} {wire_of(member)} {overlaps(member)}"
+            sums = f"{shards_of(member)} {wire_of(member)} {overlap_of(member)}"
+            sums += f" {member.idle}" if chooses(member) else ""
         place = (standing.epoch, standing.units, standing.calls, step.steps)
         data = {name: value for name, value in said.items() if name.startswith(OF_DATA)}
         options = {n: v for n, v in said.items() if n not in data and n != "network"}
@@ -150,6 +153,9 @@ def prepared(
     if found is not None:
         then = {n: v for n, v in found.configuration.items() if not n.startswith(OF_DATA)}
         require_same(then, said)
+        if extras.communicator is not None:
+            member = choosing_by(extras.communicator, found.idle)
+            extras = replace(extras, communicator=member)
     data = trainee.made_ready(data, plan, options, extras.adaptation, found, extras.communicator)
     fitted, size = trainee.fitted(data, plan, options)
     step = _step(trainee, plan, fitted, extras)

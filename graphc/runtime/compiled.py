@@ -38,6 +38,7 @@ class CompiledFunction(ABC):
     keeps_arrays  parameters and state live in memory of its own (`graphc.runtime.residency`)
     stream  of a GPU's function the handle of CUDA's stream that its work is on
     is_shared  others compute with it: of what all of them have, a call may have nothing
+    adds_beside  sums over members are made beside what is computed; None where none could be
     same_for_all  those who compute with it have to have the same function
     checks_classes  it raises `NoSuchClass` before it does anything where class numbers are outside;
                otherwise they have to be looked at before the call
@@ -47,6 +48,7 @@ class CompiledFunction(ABC):
     keeps_arrays: bool = False
     stream: int | None = None
     is_shared: bool = False
+    adds_beside: bool | None = None
     same_for_all: bool = False
     checks_classes: bool = False
 

@@ -318,6 +318,11 @@ class Executable:
         and on a GPU."""
         return self._plans.current.compiled.run_minibatches is not None
 
+    @property
+    def adds_beside(self) -> bool | None:
+        """Whether members add beside what is computed; None where they could not."""
+        return self._plans.current.compiled.adds_beside
+
     def forget_data(self) -> None:
         """The data that `run_minibatches` gets from here on may be others in the same arrays."""
         for plan in self._plans:

@@ -163,6 +163,8 @@ def event_line(event: Event) -> str:
         f"minLearnRate {LEAST_RATE:.8g}. Training stops."
         if event.value
         else "Finished training and saved final model",
+        "sums-beside": "",
+        "sums-behind": "",
     }
     return texts[event.kind]
 

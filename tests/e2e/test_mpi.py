@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -134,6 +135,9 @@ def test_members_normalise_by_the_samples_of_all(
     assert "--comm-sync-batchnorm is for members: give --comm too" in refused.err
 
 
+OVERLAPS = {"behind": ["--no-comm-overlap"], "beside": ["--comm-overlap"], "chosen": []}
+
+
 @pytest.mark.parametrize("wire", ["full", "bf16"])
 def test_sums_beside_the_backward_pass_have_the_bits_of_those_behind(
     folder: Path, wire: str
@@ -141,12 +145,17 @@ def test_sums_beside_the_backward_pass_have_the_bits_of_those_behind(
     """The gradients of U and V, 1.4 MB, are one sum, that of W another."""
     (folder / "net.ndl").write_text(WIDE, encoding="utf-8")
     given = ("--comm", "mpi", "--comm-order", "fixed", "--comm-wire", wire)
-    for name, overlap in (("behind", ()), ("beside", ("--comm-overlap",))):
+    said: dict[str, str] = {}
+    for name, overlap in OVERLAPS.items():
         done = run(folder, 2, *given, *overlap, "-o", f"{name}.safetensors")
         assert done.returncode == 0, done.stderr
-    behind, beside = (gc.load(folder / f"{name}.safetensors") for name in ("behind", "beside"))
-    for name, value in behind.parameters.items():
-        assert np.array_equal(beside.parameters[name], value)
+        said[name] = done.stderr
+    behind, *others = (gc.load(folder / f"{name}.safetensors") for name in OVERLAPS)
+    for other in others:
+        for name, value in behind.parameters.items():
+            assert np.array_equal(other.parameters[name], value)
+    chosen = r"gradients are added (beside|behind) the backward pass: [\d.e+-]+ ns a byte"
+    assert [len(re.findall(chosen, said[name])) for name in OVERLAPS] == [0, 0, 1]
 
 
 SUMS = """
@@ -173,6 +182,27 @@ for name, gradient in sums.items():
 @pytest.mark.parametrize("order", ["any", "fixed"])
 def test_sums_beside_the_backward_pass_are_those_of_the_gradients(order: str) -> None:
     code, said = run_script(SUMS.replace("ORDER", order))
+    assert code == 0, said
+
+
+LINK = """
+import numpy as np, graphc as gc
+told = [gc.comm.mpi(overlap=overlap) for overlap in (True, False)]
+assert [(m.overlap, m.idle) for m in told] == [(True, 0), (False, 0)]
+member = gc.comm.mpi(order="ORDER", wire="WIRE")
+assert 0 <= member.idle < 1e-6
+assert member.overlap is (False if "WIRE" == "1bit" else None)
+assert member.idle == 0 or member.overlap is None
+every = np.zeros(member.size)
+every[member.rank] = member.idle
+member.all_reduce(every)
+assert (every == member.idle).all(), every
+"""
+
+
+@pytest.mark.parametrize(("order", "wire"), [("any", "full"), ("fixed", "full"), ("any", "1bit")])
+def test_members_measure_the_same_link(order: str, wire: str) -> None:
+    code, said = run_script(LINK.replace("ORDER", order).replace("WIRE", wire))
     assert code == 0, said
 
 

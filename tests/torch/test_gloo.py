@@ -101,8 +101,19 @@ def test_sums_beside_the_backward_pass_have_the_bits_of_threads(
 
     with ThreadPoolExecutor(2) as pool:
         expected, _ = pool.map(work, gc.comm.threads(2, PATIENCE))
-    for made in by_threads(2, work, order="fixed", overlap=True):
-        assert np.array_equal(made, expected)  # type: ignore[arg-type]
+    for overlap in (True, False, None):
+        for made in by_threads(2, work, order="fixed", overlap=overlap):
+            assert np.array_equal(made, expected)  # type: ignore[arg-type]
+
+
+def test_members_measure_the_same_link() -> None:
+    found = by_threads(3, lambda member: (member.overlap, member.idle))  # type: ignore[attr-defined]
+    assert len({*found}) == 1
+    ((overlap, idle),) = {*found}  # type: ignore[misc]
+    assert overlap is None
+    assert 0 <= idle < 1e-6
+    ((_, alone),) = by_threads(1, lambda member: (member.rank, member.idle))  # type: ignore
+    assert alone == 0
 
 
 def test_shards_have_the_bits_of_threads() -> None:

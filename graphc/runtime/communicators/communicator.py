@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 
@@ -97,9 +97,44 @@ def beside(communicator: Communicator, pause: Callable[[], None]) -> Communicato
     return communicator
 
 
-def overlaps(communicator: Communicator) -> bool:
-    """Whether its sums go on beside the backward pass."""
+@runtime_checkable
+class ChoosingCommunicator(Communicator, Protocol):
+    """One that knows its link, so that it can be chosen what is made beside the backward pass.
+
+    overlap  whether sums are; None: where that takes less time
+    idle     seconds that a byte of a sum is waited for (`link.py`), the same for all members
+    """
+
+    @property
+    def overlap(self) -> bool | None: ...
+
+    @property
+    def idle(self) -> float: ...
+
+
+def overlap_of(communicator: Communicator) -> bool | None:
+    """Whether its sums go on beside the backward pass; None where that is chosen by `idle_of`."""
+    if chooses(communicator):
+        return None
     return bool(getattr(communicator, "overlap", False))
+
+
+def chooses(communicator: Communicator) -> TypeGuard[ChoosingCommunicator]:
+    """Whether it has been left to graphc what is made beside the backward pass."""
+    return isinstance(communicator, ChoosingCommunicator) and communicator.overlap is None
+
+
+def choosing_by(communicator: Communicator, idle: float | None) -> Communicator:
+    """The same member, which chooses as if bytes were waited for so long; None: as it does."""
+    if idle is None or not chooses(communicator) or not is_dataclass(communicator):
+        return communicator
+    return replace(communicator, idle=idle)
+
+
+def hands_pieces(communicator: Communicator) -> TypeGuard[PieceCommunicator]:
+    """Whether it is a `PieceCommunicator`. In Python 3.11 `isinstance` takes 40 us for that, which
+    steps ask several times."""
+    return all(hasattr(communicator, name) for name in ("wire", "exchange", "collect"))
 
 
 def wait_for_all(communicator: Communicator) -> None:
@@ -136,6 +171,14 @@ def checked_wire(wire: str, shards: int = 0) -> Wire:
     return wire  # type: ignore[return-value]
 
 
+def checked_overlap(overlap: bool | None, wire: Wire) -> bool | None:
+    """Whether sums are beside the backward pass, None where members choose. They do not with one
+    bit a number: its bits would depend on it. GraphcError `bad-value` for anything else."""
+    if overlap not in (True, False, None):
+        raise fail("bad-value", f"overlap is True, False or None, got {overlap!r}")
+    return False if overlap is None and wire == "1bit" else overlap
+
+
 def checked_patience(patience: float) -> float:
     """The seconds; GraphcError `bad-value` unless there are some."""
     if not patience > 0:
@@ -156,7 +199,7 @@ def has_own_shards(communicator: Communicator) -> bool:
 
 def wire_of(communicator: Communicator) -> Wire:
     """What gradients travel as."""
-    return communicator.wire if isinstance(communicator, PieceCommunicator) else "full"
+    return communicator.wire if hands_pieces(communicator) else "full"
 
 
 def sending(communicator: Communicator, wire: Wire) -> Communicator:

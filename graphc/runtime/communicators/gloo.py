@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib import import_module
 from itertools import count
@@ -27,10 +27,12 @@ from graphc.runtime.communicators.communicator import (
     Order,
     Wire,
     checked_order,
+    checked_overlap,
     checked_patience,
     checked_shards,
     checked_wire,
 )
+from graphc.runtime.communicators.link import measured_idle
 from graphc.runtime.communicators.rendezvous import Rendezvous, rendezvous
 from graphc.runtime.communicators.sums import Room, add_by_pieces
 from graphc.runtime.communicators.watchdog import members_said
@@ -48,16 +50,18 @@ NO_TORCH = "members over gloo need PyTorch: pip install 'graphc[gloo]'"
 
 @dataclass(frozen=True)
 class GlooMember:
-    """A process with a process group of PyTorch's, and the store that its members share."""
+    """A process with a process group of PyTorch's, and the store that its members share; for `idle`
+    see `ChoosingCommunicator`."""
 
     rank: int
     size: int
     order: Order
     shards: int
     wire: Wire
-    overlap: bool
+    overlap: bool | None
     group: Any
     store: Any
+    idle: float = 0.0
     _sums: Iterator[int] = field(default_factory=count, repr=False)
     _rows: Room = field(default_factory=Room, repr=False)
     _exchanged: Room = field(default_factory=Room, repr=False)
@@ -143,7 +147,7 @@ def gloo(
     patience: float = PATIENCE,
     shards: int = 0,
     wire: str = "full",
-    overlap: bool = False,
+    overlap: bool | None = None,
 ) -> Communicator:
     """This process as one of `size` that find each other over TCP. It waits until all have come.
 
@@ -154,12 +158,14 @@ def gloo(
     patience    seconds that a member waits for the others; then all raise `training`
     shards      as in `mpi`, and so are `wire` and `overlap`
 
-    Raises GraphcError `bad-value` for a rank, size, order, patience, shards or wire that cannot be,
-    `training` without PyTorch, where the port is taken, or where members do not find each other.
+    Raises GraphcError `bad-value` for a rank, size, order, patience, shards, wire or overlap that
+    cannot be, `training` without PyTorch, where the port is taken, or where members do not find
+    each other.
     """
     met = rendezvous(rank, size, host, port, PORT)
     order, patience = checked_order(order), checked_patience(patience)
     wire = checked_wire(wire, shards)
+    overlap = checked_overlap(overlap, wire)
     if checked_shards(shards, met.size):
         order = "fixed"
     distributed = _distributed()
@@ -170,7 +176,8 @@ def gloo(
     except RuntimeError as problem:
         message = f"{met.size} members have not found each other at {met.host}:{met.port}"
         raise fail("training", f"{message}: {_first_line(problem)}") from problem
-    return GlooMember(met.rank, met.size, order, shards, wire, overlap, group, store)
+    member = GlooMember(met.rank, met.size, order, shards, wire, overlap, group, store)
+    return replace(member, idle=measured_idle(member)) if overlap is None else member
 
 
 def _distributed() -> Any:

@@ -21,10 +21,12 @@ from graphc.runtime.communicators.communicator import (
     Order,
     Wire,
     checked_order,
+    checked_overlap,
     checked_patience,
     checked_shards,
     checked_wire,
 )
+from graphc.runtime.communicators.link import measured_idle
 from graphc.runtime.communicators.sums import Room, add_by_pieces
 from graphc.runtime.communicators.watchdog import Watchdog
 from graphc.support.diagnostics import fail
@@ -46,16 +48,18 @@ NO_MPI = (
 
 @dataclass(frozen=True)
 class MpiMember:
-    """A process of MPI. `world` is mpi4py's communicator; for `pause` see `PollingCommunicator`."""
+    """A process of MPI. `world` is mpi4py's communicator; for `idle` see `ChoosingCommunicator`,
+    for `pause` `PollingCommunicator`."""
 
     rank: int
     size: int
     order: Order
     shards: int
     wire: Wire
-    overlap: bool
+    overlap: bool | None
     world: Any
     watchdog: Watchdog
+    idle: float = 0.0
     pause: Callable[[], None] | None = None
     told: list[Any] = field(default_factory=list[Any], repr=False)
     _rows: Room = field(default_factory=Room, repr=False)
@@ -133,7 +137,7 @@ def mpi(
     patience: float = PATIENCE,
     shards: int = 0,
     wire: str = "full",
-    overlap: bool = False,
+    overlap: bool | None = None,
 ) -> Communicator:
     """This process as one of those that `mpirun` or `srun` has started.
 
@@ -146,26 +150,31 @@ def mpi(
     wire      what gradients travel as: `full`, as they are; `bf16`, half as many bytes; `1bit`, one
               bit and what it leaves out added to the next ones. Not with shards
     overlap   gradients are added while the backward pass goes on, in several sums, in native code
-              and that of numpy; a thread of each member makes them. For slow links
-              (docs/members.md)
+              and that of numpy; a thread of each member makes them. It pays where links are slow
+              (docs/members.md); None: members measure theirs now, and each step does what takes
+              less time there, with `1bit` behind, since its bits depend on it
 
-    Raises GraphcError `bad-value` for an order, patience, shards or wire that cannot be, `training`
-    where there is no mpi4py or MPI, or another one than has started the members, or where `overlap`
-    is asked of an MPI that takes no calls of several threads.
+    Raises GraphcError `bad-value` for an order, patience, shards, wire or overlap that cannot be,
+    `training` where there is no mpi4py or MPI, or another one than has started the members, or
+    where `overlap` is asked of an MPI that takes no calls of several threads.
     """
     order, patience = checked_order(order), checked_patience(patience)
     wire = checked_wire(wire, shards)
+    overlap = checked_overlap(overlap, wire)
     library = _library()
     world = library.COMM_WORLD.Dup()
     size = world.Get_size()
     _require_all_here(size)
     if checked_shards(shards, size):
         order = "fixed"
-    if overlap and library.Query_thread() < library.THREAD_MULTIPLE:
+    takes_threads = world.allreduce(library.Query_thread(), library.MIN) >= library.THREAD_MULTIPLE
+    if overlap and not takes_threads:
         message = "sums beside the backward pass require an MPI that several threads may call"
         raise fail("training", f"{message} (MPI_THREAD_MULTIPLE), got one that does not allow it")
     watchdog = Watchdog(library.COMM_WORLD.Dup(), patience)
-    return MpiMember(world.Get_rank(), size, order, shards, wire, overlap, world, watchdog)
+    overlap = overlap if takes_threads else False
+    member = MpiMember(world.Get_rank(), size, order, shards, wire, overlap, world, watchdog)
+    return replace(member, idle=measured_idle(member)) if overlap is None else member
 
 
 def started() -> int:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from graphc.runtime.communicators.communicator import Communicator, PieceCommunicator
+from graphc.runtime.communicators.communicator import Communicator, hands_pieces
 from graphc.runtime.communicators.sums import Room, gather_rows, tree_sum
 
 Array = np.ndarray
@@ -33,7 +33,7 @@ def gathered_together(
     """The rows of all members of several arrays, in one message; `room` is for that."""
     if communicator.size == 1:
         return [*arrays]
-    if not isinstance(communicator, PieceCommunicator):
+    if not hands_pieces(communicator):
         return [_gathered_by_sum(communicator, mine, counts) for mine in arrays]
     most = max(counts)
     widths = [a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays]
@@ -75,7 +75,7 @@ def scattered_sum(communicator: Communicator, array: Array, counts: Sequence[int
     rank, start = communicator.rank, sum(counts[: communicator.rank])
     if communicator.size == 1:
         return array
-    if not isinstance(communicator, PieceCommunicator):
+    if not hands_pieces(communicator):
         communicator.all_reduce(array)
         return array[start : start + counts[rank]]
     most, first = max(counts), 0

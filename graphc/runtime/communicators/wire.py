@@ -20,7 +20,12 @@ from typing import Protocol
 
 import numpy as np
 
-from graphc.runtime.communicators.communicator import Communicator, PieceCommunicator, Wire
+from graphc.runtime.communicators.communicator import (
+    Communicator,
+    PieceCommunicator,
+    Wire,
+    hands_pieces,
+)
 from graphc.runtime.communicators.sums import tree_sum
 from graphc.support.element_types import NUMPY_DTYPES, as_numbers, as_type
 
@@ -41,7 +46,7 @@ def adder(
             such as gradients of weights, travel as the communicator says; what is few or counts
             something (biases, criteria, how often a row was looked up) as it is
     """
-    if not isinstance(communicator, PieceCommunicator) or communicator.wire == "full":
+    if not hands_pieces(communicator) or communicator.wire == "full":
         return partial(communicator.all_reduce, array)
     coarse = [
         array[start : start + math.prod(shape)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.members import stages
 from bench.members.__main__ import SIZES, sums
 from bench.members.member import inputs_of
 from bench.members.scale_out import Job, Network, draw, efficiency, simulated, sum_of, table
@@ -21,6 +22,15 @@ def test_sums_are_measured_by_engine(capsys: pytest.CaptureFixture[str]) -> None
     assert [row["bytes"] for row in rows] == list(SIZES)
     assert all(0 < row["min_ms"] <= row["ms"] for row in rows)
     assert capsys.readouterr().out.splitlines()[-1].startswith("threads")
+
+
+def test_parts_of_a_split_step_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "CALLS", 20)
+    added, split, *parts = stages.measured(12, 5, 4)
+    assert sum(parts) == pytest.approx(split)
+    compiled, exchanged, *_ = parts
+    assert min(added, compiled, exchanged) > 0
+    assert compiled + exchanged < split
 
 
 def test_who_is_absent_is_said() -> None:
