@@ -224,4 +224,4 @@ def wanted(spec: ArgumentSpec) -> str:
     if spec.is_numbered:
         return f"class numbers of {shape}"
     shape = f"{shape} of {type_text(spec.dtype)}"
-    return f"{shape} or class numbers in one dimension" if spec.classes else shape
+    return f"{shape} or class numbers (integers) in one dimension" if spec.classes else shape
