@@ -111,11 +111,19 @@ def wait_for_all(communicator: Communicator) -> None:
 
 
 def checked_communicator(communicator: object) -> Communicator | None:
-    """The communicator, or None; GraphcError `argument-type` for anything else."""
-    if communicator is None or isinstance(communicator, Communicator):
-        return communicator
-    got = type(communicator).__name__
-    raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
+    """The communicator, or None; GraphcError `argument-type` for anything else, `bad-value` for a
+    rank that no member has."""
+    if communicator is None:
+        return None
+    if not isinstance(communicator, Communicator):
+        got = type(communicator).__name__
+        raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
+    rank: object = communicator.rank
+    size: object = communicator.size
+    if not (isinstance(rank, int) and isinstance(size, int) and 0 <= rank < size):
+        message = "the rank of a communicator is an int from 0 to size - 1"
+        raise fail("bad-value", f"{message}, got rank {rank!r} of size {size!r}")
+    return communicator
 
 
 def checked_order(order: str) -> Order:
