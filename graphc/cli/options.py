@@ -90,6 +90,11 @@ class GivenDim:
     multiple: int = 1
     size: int | str | None = None
 
+    def __str__(self) -> str:
+        if self.bound is None:
+            return f"{self.size}!" if isinstance(self.size, int) else f"{self.size}"
+        return f"{self.bound}" if self.multiple == 1 else f"{self.bound}/{self.multiple}"
+
 
 class DimType(click.ParamType):
     """`NAME=SIZE` of `--dim`, `NAME=SIZE!`, `NAME=SIZE/MULTIPLE` or `NAME=OTHER`; a name of a file
@@ -100,7 +105,7 @@ class DimType(click.ParamType):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, GivenDim]:
-        text = r"([^=]+)=(?:([0-9]{1,9})(!|/([1-9][0-9]{0,8}))?|([^0-9=!/][^=]*))"
+        text = r"([^=]+)=(?:([0-9]{1,9})(!|/([1-9][0-9]{0,8}))?|([^-0-9=!/][^=]*))"
         match = re.fullmatch(text, str(value))
         if match is None:
             forms = "NAME=SIZE, NAME=SIZE!, NAME=SIZE/MULTIPLE or NAME=OTHER"
