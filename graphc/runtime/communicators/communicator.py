@@ -148,8 +148,8 @@ def checked_wire(wire: str, shards: int = 0) -> Wire:
 
 
 def checked_patience(patience: float) -> float:
-    """The seconds; GraphcError `argument-type` for no number, `bad-value` unless there are some, and
-    for more than threads can wait (300 years)."""
+    """The seconds; GraphcError `argument-type` for no number, `bad-value` unless there are some,
+    and for more than threads can wait (300 years)."""
     if not 0 < arguments.number(patience, "patience") <= threading.TIMEOUT_MAX:
         raise fail("bad-value", f"patience is a number of seconds above 0, got {patience!r}")
     return float(patience)
@@ -182,7 +182,7 @@ def checked_shards(shards: int, members: int) -> int:
     """The shards, 0 for one of each member; GraphcError `argument-type` for no whole number,
     `bad-value` for others than a power of two that the members divide."""
     shards = int(arguments.instance(shards, Integral, "shards", "a whole number"))
-    if shards and (shards < 0 or  shards & (shards - 1) or shards % members):
+    if shards and (shards < 0 or shards & (shards - 1) or shards % members):
         said = f"shards are a power of two that {members} members divide"
         raise fail("bad-value", f"{said}, got {shards!r}")
     return shards
