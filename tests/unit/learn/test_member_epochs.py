@@ -213,6 +213,24 @@ def test_a_sum_that_fails_inside_of_an_epoch_leaves_whole_minibatches() -> None:
     assert step.steps == 2
 
 
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("counts", [(9, 4), (4, 9), (4, 0)])
+def test_members_have_as_many_minibatches(backend: str, counts: Sequence[int]) -> None:
+    """One with more waited for the others, until its patience was over."""
+    require_backend(backend)
+
+    def trained(rank: int, member: gc.comm.Communicator) -> int:
+        step = gc.compile_training(network(), learner=gc.SGD(0.1), backend=backend, comm=member)
+        data = {name: array[: counts[rank]] for name, array in DATA.items()}
+        said = rf"as many minibatches each: member 0 has {-(-counts[0] // 4)}, member 1 another"
+        with pytest.raises(GraphcError, match=said):
+            step.run_epoch(data, minibatch=4)
+        return step.steps
+
+    calls = [lambda r=r, m=m: trained(r, m) for r, m in enumerate(gc.comm.threads(2, 20.0))]
+    assert together(calls) == [0, 0]
+
+
 class Doubling:
     """One of two members with the same data. Behind so many sums of floats, when the member is
     about something else again, a signal comes to the main thread, once."""
