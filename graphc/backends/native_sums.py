@@ -6,6 +6,7 @@ import ctypes
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType
 
 import numpy as np
@@ -21,22 +22,30 @@ SUM = ctypes.CFUNCTYPE(STATUS, POINTER, NUMBER, POINTER, NUMBER, ctypes.c_int32)
 FINISH = ctypes.CFUNCTYPE(STATUS, POINTER, NUMBER)
 """(context, sum) -> the same."""
 
+Handler = Callable[[int, FrameType | None], object]
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
+SIGNALS = tuple(s for s in signal.Signals if s.name in _NAMES)
+"""Those that a program, a launcher or a scheduler sends, and whose handlers raise something."""
+
 
 class NativeSums:
     """The sums of one function by a communicator.
 
     An error that its communicator raises cannot go through compiled code: it is kept, and raised by
-    whoever is told that the sum was not made. Nor can an interrupt: one that comes while compiled
-    code runs would be raised where that calls Python, before anything there could catch it. So it
-    is held back until the sum is under way, or the call has ended.
+    whoever is told that the sum was not made. Nor can what the handler of a signal raises, as that
+    of an interrupt does: of a signal that comes while compiled code runs it would be raised where
+    that calls Python, before anything there could catch it. So the signal is held back until the
+    sum is under way, or the call has ended.
     """
 
     def __init__(self, signature: Signature, communicator: Communicator) -> None:
         self._sums = SharedSums(signature, communicator)
         self._failure: BaseException | None = None
         self._made = 0
-        self._handle: Callable[[int, FrameType | None], object] = signal.default_int_handler
-        self._is_caught = self._has_come = False
+        self._handlers: dict[int, Handler] = {}
+        self._is_caught = False
+        self._came: list[int] = []
         self._calls = (SUM(self._all_reduce), SUM(self._start), FINISH(self._finish))
         whole, *begun = (ctypes.cast(call, POINTER).value or 0 for call in self._calls)
         # The rank and size between are for files: here they are numbers of the call.
@@ -46,42 +55,41 @@ class NativeSums:
     def run(self, call: Callable[[], int], times: int = 1) -> int:
         """The status of compiled code that goes through the function so many times."""
         self._made = 0
-        handle = signal.getsignal(signal.SIGINT)
-        if threading.current_thread() is threading.main_thread() and callable(handle):
-            status = self._run_with(handle, call)
+        if threading.current_thread() is threading.main_thread():
+            status = self._run_among_signals(call)
         else:
             status = call()
         if status == 0 and self._made != times * len(self._sums.layouts):
             raise self.failure()
         return status
 
-    def _run_with(
-        self, handle: Callable[[int, FrameType | None], object], call: Callable[[], int]
-    ) -> int:
-        """The same where interrupts come to this thread, to this handler."""
-        self._handle, self._has_come = handle, False
-        signal.signal(signal.SIGINT, self._interrupt)
-        try:
+    def _run_among_signals(self, call: Callable[[], int]) -> int:
+        """The same where signals come to this thread."""
+        handlers = ((number, signal.getsignal(number)) for number in SIGNALS)
+        self._handlers = {number: handler for number, handler in handlers if callable(handler)}
+        self._came.clear()
+        with ExitStack() as changed:  # all come back, also where a handler raises as it does
+            for number, handler in self._handlers.items():
+                changed.callback(signal.signal, number, handler)
+                signal.signal(number, self._note)
             status = call()
-        finally:
-            signal.signal(signal.SIGINT, handle)
-        if self._has_come:
+        if self._came:
             if status:
                 self.failure()
             self._deliver()
         return status
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         if self._is_caught:
-            self._handle(number, frame)
-        else:
-            self._has_come = True
+            self._handlers[number](number, frame)
+        elif number not in self._came:
+            self._came.append(number)
 
     def _deliver(self) -> None:
-        """Handle an interrupt that was held back."""
-        if self._has_come:
-            self._has_come = False
-            self._handle(signal.SIGINT, None)
+        """Handle the signals that were held back."""
+        while self._came:
+            number = self._came.pop(0)
+            self._handlers[number](number, None)
 
     def failure(self) -> BaseException:
         """What has kept the last sum from being made, when no other one is being made any more."""

@@ -20,7 +20,6 @@ from graphc.cli.command import Command, RecordOption
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     Definitions,
-    FiniteRange,
     Wanted,
     backend_option,
     check_reports,
@@ -47,6 +46,7 @@ from graphc.cli.profiling import (
 )
 from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
+from graphc.cli.values import FiniteRange
 from graphc.driver.compile import (
     bind,
     bounds_for,

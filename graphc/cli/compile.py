@@ -113,12 +113,20 @@ class ArtifactOption(RecordOption):
     parameter, make = "request", ArtifactRequest
 
 
+OF_COMMUNICATORS = (
+    *("--comm", "--comm-order", "--comm-patience", "--comm-shards", "--comm-split", "--comm-wire"),
+)
+FLAGS_OF_COMMUNICATORS = ("--comm-overlap", "--comm-sync-batchnorm")
+"""Options of `graphc train` that steps in files do not have."""
+
+
 def refuse_communicator(_: click.Context, _param: click.Parameter, given: Sequence[str]) -> None:
     """A usage error for options of `graphc train` that say how members add."""
     if given:
         message = "say how `graphc train` adds over members. A step in a file is given the function"
-        names = "--comm, --comm-order, --comm-shards, --comm-split and --comm-wire"
-        raise click.UsageError(f"{names} {message} that adds: --train --members (docs/c.md)")
+        *names, last = sorted((*OF_COMMUNICATORS, *FLAGS_OF_COMMUNICATORS))
+        said = f"{', '.join(names)} and {last} {message}"
+        raise click.UsageError(f"{said} that adds: --train --members (docs/c.md)")
 
 
 class MinibatchOption(RecordOption):
@@ -144,8 +152,17 @@ minibatch_options = stack(
         "numbers in the header are for.  [default: the most of a call]",
     ),
     click.option(
-        *("--comm", "--comm-order", "--comm-shards", "--comm-split", "--comm-wire"),
+        *OF_COMMUNICATORS,
         hidden=True,
+        multiple=True,
+        expose_value=False,
+        callback=refuse_communicator,
+    ),
+    click.option(
+        *FLAGS_OF_COMMUNICATORS,
+        "has_flag_of_communicators",
+        hidden=True,
+        is_flag=True,
         multiple=True,
         expose_value=False,
         callback=refuse_communicator,

@@ -9,7 +9,8 @@ import click
 
 from graphc import api
 from graphc.cli.command import RecordOption
-from graphc.cli.options import DATA_FILE, EXISTING_FILE, FiniteRange, stack
+from graphc.cli.options import DATA_FILE, EXISTING_FILE, stack
+from graphc.cli.values import FiniteRange
 from graphc.learn.adaptation import Adaptation
 from graphc.learn.checkpoints import Checkpoints
 from graphc.learn.minibatch_search import AdaptiveMinibatch

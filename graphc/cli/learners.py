@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import click
 
 from graphc.cli.command import RecordOption
-from graphc.cli.options import FiniteRange, stack
+from graphc.cli.options import stack
 from graphc.cli.plugged_learners import LearnerName, LearnerSetting, plugged_learner
 from graphc.cli.schedules import ScheduleType
+from graphc.cli.values import FiniteRange
 from graphc.learn.adaptive import AdaGrad, Adam, AdamW, RmsProp
 from graphc.learn.clipping import Clip, ClipElements, ClipGlobalNorm, ClipNorm
 from graphc.learn.curves import Cosine, Curve, StepDecay, Warmup

@@ -14,9 +14,10 @@ import numpy as np
 from graphc import api
 from graphc.builder import GraphBuilder
 from graphc.cli.data_inputs import DataInputs, program_inputs
-from graphc.cli.options import Block, DataFile, Definitions
+from graphc.cli.options import DataFile, Definitions
 from graphc.cli.stored_data import ARRAY, NAMED, read_array_columns, read_named_columns
 from graphc.cli.terminal import Terminal
+from graphc.cli.values import Block
 from graphc.data.arrays import DASH
 from graphc.data.labels import read_label_mapping
 from graphc.data.order import IN_ORDER, Order

@@ -15,7 +15,6 @@ from graphc.cli.members import MembersRequest, comm_option, comm_patience_option
 from graphc.cli.network import open_network
 from graphc.cli.options import (
     Definitions,
-    FileValueType,
     Wanted,
     backend_option,
     check_reports,
@@ -33,6 +32,7 @@ from graphc.cli.profiling import ProfileReports, profile_options
 from graphc.cli.programs import MODEL_FILE, open_program
 from graphc.cli.terminal import Terminal, common_options
 from graphc.cli.timing import TimingReports, timing_options
+from graphc.cli.values import FileValueType
 from graphc.data.arrays import DASH, read_array, write_array
 from graphc.data.plain_rows import NativeRows
 from graphc.driver.compile import bind, evaluation_passes

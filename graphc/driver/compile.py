@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -220,10 +221,13 @@ def compile_kept(
     passes: Sequence[Pass],
     lowered: Callable[[], tuple[Function, Signature]],
     options: CompileOptions,
+    decides: str = "",
 ) -> tuple[CompiledFunction, Signature]:
     """The backend's callable for what `lowered` gives: `module` after all `passes`.
 
     With a cache `lowered` is called only if the code is not there yet; then it is kept.
+
+    decides  what the signature depends on besides
     """
     backend, phases = BACKENDS[options.backend](), options.phases
     backend.require_here()
@@ -245,6 +249,7 @@ def compile_kept(
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
             versions = {**halves.versions("native"), "options": options.deciding()}
+            versions |= {"signature": decides} if decides else {}
             text = print_module(_decided(module, passes, options))
             key = make_key(text, passes, backend.name, versions)
             entry = options.cache.lookup(key) if key is not None else None
@@ -292,6 +297,10 @@ PassesFor = Callable[[Model, CompileOptions], list[Pass]]
 CompileModel = Callable[[Model, Sequence[Pass], CompileOptions], tuple[CompiledFunction, Signature]]
 
 
+OF_CALLERS = ("sparse", "sequences", "labels", "gives_numbers")
+"""What a signature says of how callers give inputs and get results, which no operation does."""
+
+
 def compile_operations(
     module: Module,
     options: CompileOptions,
@@ -302,23 +311,16 @@ def compile_operations(
     """The function that these passes, and those of the backend, make of a module of tensor
     operations; how its inputs are given is `like` this."""
     passes = all_passes(first, options)
+    given: dict[str, Any] = {}
+    if like is not None:
+        given = {name: getattr(like, name) for name in OF_CALLERS}
 
     def lowered() -> tuple[Function, Signature]:
         run_passes(module, passes, default_context(), options)
         (function,) = module.functions
-        signature = make_signature(module, function)
-        if like is None:
-            return function, signature
-        made = replace(
-            signature,
-            sparse=like.sparse,
-            sequences=like.sequences,
-            labels=like.labels,
-            gives_numbers=like.gives_numbers,
-        )
-        return function, made
+        return function, replace(make_signature(module, function), **given)
 
-    return compile_kept(module, passes, lowered, options)
+    return compile_kept(module, passes, lowered, options, f"{given}" if given else "")
 
 
 def bind(

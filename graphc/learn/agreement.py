@@ -14,6 +14,7 @@ import numpy as np
 
 from graphc.learn.dataset import WHOLE, Share
 from graphc.runtime.communicators.communicator import Communicator, shards_of
+from graphc.runtime.communicators.rows import counts_of
 from graphc.support.diagnostics import fail
 from graphc.support.version import VERSION
 
@@ -81,6 +82,18 @@ def require_agreement(
         if found:
             message = f"members require the same {what}, other than on member 0 are"
             raise fail("training", f"{message}: {'; '.join(found)}")
+
+
+def require_as_many(minibatches: int, communicator: Communicator | None) -> None:
+    """GraphcError `input` on all members unless each goes through as many minibatches: who has more
+    would wait for the others."""
+    if communicator is None or communicator.size == 1:
+        return
+    counts = counts_of(communicator, minibatches)[:, 0]
+    others = np.flatnonzero(counts != counts[0])
+    if len(others):
+        message = f"members require as many minibatches each: member 0 has {counts[0]}"
+        raise fail("input", f"{message}, {_members(others)} another number")
 
 
 def _members(ranks: np.ndarray) -> str:

@@ -19,7 +19,7 @@ from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import draw, infer
 from graphc.driver.stages import compile_split
 from graphc.ir.types import DType, TensorType
-from graphc.learn.agreement import share_of
+from graphc.learn.agreement import require_as_many, share_of
 from graphc.learn.averaging import Blocks
 from graphc.learn.dataset import WHOLE, Call, Dataset, Samples, Share, check_data, read_dataset
 from graphc.learn.epoch import (
@@ -191,11 +191,10 @@ class TrainingStep:
                    side, by default the bound on it. The last minibatch may be shorter
 
         The same, bit for bit, as calling the step for each minibatch. On the llvm backend the loop
-        over minibatches of dense samples is native code, and on a GPU data and loop are there. An
-        interrupt (Ctrl-C) leaves both after a whole minibatch and within a tenth of a second or so;
-        `steps` then counts the updates made.
-        Sequences, sparse inputs, learners that follow the losses and other backends are called
-        minibatch by minibatch.
+        over minibatches of dense samples is native code, and on a GPU data and loop are there; an
+        interrupt (Ctrl-C) leaves both after a whole minibatch, within a tenth of a second or so,
+        and `steps` counts the updates made. All else is called minibatch by minibatch. Members
+        have data of their own, for as many minibatches each.
 
         Raises GraphcError `input` for bad data or order, `bad-value` for a bad minibatch, with
         nothing changed; `argument-type` for data that are no arrays by name.
@@ -208,6 +207,7 @@ class TrainingStep:
         if not _is_whole(size) or size < 1:
             message = f"minibatch requires a whole number of at least 1, got {minibatch!r}"
             raise fail("bad-value", message)
+        require_as_many(-(-len(units) // int(size)), self._communicator)
         if not len(units):
             raise no_samples()
         parts = [part.values for part in self.parts(dataset, units, int(size))]

@@ -184,8 +184,20 @@ def convert(spec: ArgumentSpec, array: Array) -> Array:
         )
     if spec.dtype.names:
         return as_type(array, spec.dtype)
+    if spec.dtype.kind in "iu":
+        _require_range(spec, array)
     with np.errstate(over="ignore"):  # a number too large for f32 is infinite, as anywhere else
         return array.astype(spec.dtype, order="C")
+
+
+def _require_range(spec: ArgumentSpec, array: Array) -> None:
+    """GraphcError `input` for whole numbers that the declared type does not have."""
+    if array.size and not np.can_cast(array.dtype, spec.dtype):
+        limits = np.iinfo(spec.dtype)
+        least, most = int(array.min()), int(array.max())
+        wrong = least if least < limits.min else most
+        if not limits.min <= wrong <= limits.max:
+            raise fail("input", f"input {spec.name} requires {wanted(spec)}, got {wrong}")
 
 
 _ACCEPTED = {"f": "fiub", "V": "fiub", "i": "iub", "u": "iub"}
@@ -224,4 +236,4 @@ def wanted(spec: ArgumentSpec) -> str:
     if spec.is_numbered:
         return f"class numbers of {shape}"
     shape = f"{shape} of {type_text(spec.dtype)}"
-    return f"{shape} or class numbers in one dimension" if spec.classes else shape
+    return f"{shape} or class numbers (integers) in one dimension" if spec.classes else shape

@@ -148,12 +148,10 @@ def dim(name: str, bound: int = DEFAULT_BATCH, step: int = 1) -> Symbol:
 
     ValueError for a name, a bound or a step that it cannot have.
     """
-    if not DIM_NAME.fullmatch(name) or not 1 <= bound <= MOST_SAMPLES:
-        message = (
-            "requires names of dims in capital letters, each with a whole number "
-            f"from 1 to {MOST_SAMPLES}, got {name!r}: {bound!r}"
-        )
-        raise ValueError(message)
+    if not DIM_NAME.fullmatch(name):
+        raise ValueError(f"requires names of dims in capital letters, got {name!r}")
+    if not 1 <= bound <= MOST_SAMPLES:
+        raise ValueError(f"requires a whole number from 1 to {MOST_SAMPLES}, got {bound!r}")
     if step < 1 or bound % step:
         raise ValueError(f"requires a bound that is a multiple of {step}, got {bound!r}")
     return Symbol(name, bound, step=step)

@@ -141,9 +141,18 @@ def test_a_prior_is_the_mean_of_class_numbers(labels: Any) -> None:
     [
         (np.array([0, 5, 1]), "input t requires class numbers from 0 to 4, got 5 for sample 1"),
         (np.array([0, 1, -1]), "input t requires class numbers from 0 to 4, got -1 for sample 2"),
-        (np.array([0.0, 1.0, 2.0]), "float32 or class numbers in one dimension, got shape (3,)"),
-        (np.array([True, False, True]), "or class numbers in one dimension, got shape (3,)"),
-        (np.array([[0], [1], [2]]), "or class numbers in one dimension, got shape (3, 1)"),
+        (
+            np.array([0.0, 1.0, 2.0]),
+            "float32 or class numbers (integers) in one dimension, got shape (3,)",
+        ),
+        (
+            np.array([True, False, True]),
+            "or class numbers (integers) in one dimension, got shape (3,)",
+        ),
+        (
+            np.array([[0], [1], [2]]),
+            "or class numbers (integers) in one dimension, got shape (3, 1)",
+        ),
         (
             np.array([0, 1]),
             "requires class numbers of shape (N), got shape (2,); N is 3 in another",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphc.support import arguments
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.element_types import lacking_name
 from graphc.support.onnx_package import BOUNDS
@@ -79,8 +80,8 @@ def load_program(
     Raises GraphcError with the node, its operator and what was required.
     """
     model = read_model(path)
-    dims = GivenDims(bounds or {}, multiples or {}, sizes or {})
-    return program_of(model, str(path), dims, values or {})
+    dims = _checked_dims(bounds or {}, multiples or {}, sizes or {})
+    return program_of(model, str(path), dims, arguments.table(values or {}, "values", "arrays"))
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,28 @@ class GivenDims:
     def numbers(self) -> dict[str, int]:
         """The sizes that are numbers."""
         return {n: s for n, s in self.sizes.items() if not isinstance(s, str)}
+
+
+def _checked_dims(bounds: object, multiples: object, sizes: object) -> GivenDims:
+    """GraphcError for what is no table of whole numbers, and for a dim that is said twice."""
+    given = arguments.table(sizes, "sizes", "whole numbers or names")
+    names = {name: size for name, size in given.items() if isinstance(size, str)}
+    numbers = _whole_numbers({n: size for n, size in given.items() if n not in names}, "sizes")
+    dims = GivenDims(
+        _whole_numbers(bounds, "bounds"), _whole_numbers(multiples, "multiples"), numbers | names
+    )
+    for name in given:
+        if name in dims.bounds or name in dims.multiples:
+            message = f"sizes says what `{name}` is, so that it has no bounds or multiples"
+            raise fail("bad-option", message)
+    return dims
+
+
+def _whole_numbers(given: object, what: str) -> dict[str, int]:
+    return {
+        name: arguments.whole(number, f"{what} of `{name}`")
+        for name, number in arguments.table(given, what, "whole numbers").items()
+    }
 
 
 def program_of(

@@ -7,13 +7,16 @@ summands are added is the engine's choice (`any`), or that of one binary tree ov
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
+from numbers import Integral
 from typing import Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 
 from graphc.runtime.device_arrays import DeviceArray
+from graphc.support import arguments
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -146,11 +149,19 @@ def wait_for_all(communicator: Communicator) -> None:
 
 
 def checked_communicator(communicator: object) -> Communicator | None:
-    """The communicator, or None; GraphcError `argument-type` for anything else."""
-    if communicator is None or isinstance(communicator, Communicator):
-        return communicator
-    got = type(communicator).__name__
-    raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
+    """The communicator, or None; GraphcError `argument-type` for anything else, `bad-value` for a
+    rank that no member has."""
+    if communicator is None:
+        return None
+    if not isinstance(communicator, Communicator):
+        got = type(communicator).__name__
+        raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
+    rank: object = communicator.rank
+    size: object = communicator.size
+    if not (isinstance(rank, int) and isinstance(size, int) and 0 <= rank < size):
+        message = "the rank of a communicator is an int from 0 to size - 1"
+        raise fail("bad-value", f"{message}, got rank {rank!r} of size {size!r}")
+    return communicator
 
 
 def checked_order(order: str) -> Order:
@@ -180,10 +191,11 @@ def checked_overlap(overlap: bool | None, wire: Wire) -> bool | None:
 
 
 def checked_patience(patience: float) -> float:
-    """The seconds; GraphcError `bad-value` unless there are some."""
-    if not patience > 0:
+    """The seconds; GraphcError `argument-type` for no number, `bad-value` unless there are some,
+    and for more than threads can wait (300 years)."""
+    if not 0 < arguments.number(patience, "patience") <= threading.TIMEOUT_MAX:
         raise fail("bad-value", f"patience is a number of seconds above 0, got {patience!r}")
-    return patience
+    return float(patience)
 
 
 def shards_of(communicator: Communicator) -> int:
@@ -210,8 +222,9 @@ def sending(communicator: Communicator, wire: Wire) -> Communicator:
 
 
 def checked_shards(shards: int, members: int) -> int:
-    """The shards, 0 for one of each member; GraphcError `bad-value` for others than a power of two
-    that the members divide."""
+    """The shards, 0 for one of each member; GraphcError `argument-type` for no whole number,
+    `bad-value` for others than a power of two that the members divide."""
+    shards = int(arguments.instance(shards, Integral, "shards", "a whole number"))
     if shards and (shards < 0 or shards & (shards - 1) or shards % members):
         said = f"shards are a power of two that {members} members divide"
         raise fail("bad-value", f"{said}, got {shards!r}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from numbers import Integral
 
+from graphc.support import arguments
 from graphc.support.diagnostics import fail
 
 HOST = "127.0.0.1"
+LARGEST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,15 @@ def rendezvous(
     if size < 1 or not 0 <= rank < size:
         raise fail("bad-value", f"a rank is from 0 to size - 1, got rank {rank} of size {size}")
     where = host or os.environ.get("MASTER_ADDR", HOST)
-    return Rendezvous(rank, size, where, _number(port, "port", "MASTER_PORT", default_port))
+    port = _number(port, "port", "MASTER_PORT", default_port)
+    if not 0 <= port <= LARGEST_PORT:
+        raise fail("bad-value", f"a port is from 0 to {LARGEST_PORT}, got {port}")
+    return Rendezvous(rank, size, where, port)
 
 
 def _number(given: int | None, what: str, variable: str, otherwise: int | None = None) -> int:
     if given is not None:
-        return given
+        return int(arguments.instance(given, Integral, what, "a whole number"))
     said = os.environ.get(variable)
     if said is None and otherwise is not None:
         return otherwise

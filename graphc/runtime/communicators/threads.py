@@ -21,6 +21,7 @@ from graphc.runtime.communicators.communicator import (
     checked_wire,
 )
 from graphc.runtime.communicators.sums import tree_sum
+from graphc.support import arguments
 from graphc.support.diagnostics import fail
 
 Array = np.ndarray
@@ -92,7 +93,7 @@ def threads(
 ) -> list[Communicator]:
     """So many members, each for a thread of its own; they wait for each other for `patience`
     seconds. `shards`, `wire` and `overlap` as in `mpi`."""
-    if count < 1:
+    if (count := arguments.whole(count, "the number of members")) < 1:
         raise fail("bad-value", f"members are 1 or more, got {count!r}")
     checked_shards(shards, count)
     wire = checked_wire(wire, shards)

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 import graphc as gc
 from graphc.artifacts.link import require_compiler
+from graphc.cli import train
 from tests.support.commands import graphc
 
 Array = np.ndarray
@@ -485,6 +487,20 @@ def test_mistakes_are_said(case: str, tmp_path: Path, monkeypatch: pytest.Monkey
     done = graphc("compile", *argv)
     assert (done.code, message in " ".join(done.err.split())) == (code, True), done.err
     assert not [*tmp_path.glob("s*")]
+
+
+def test_options_of_communicators_are_refused(tmp_path: Path) -> None:
+    """All those that `graphc train` has."""
+    (tmp_path / "net.ndl").write_text(DROPOUT)
+    step = (str(tmp_path / "net.ndl"), "--train", *RATE, "-o", str(tmp_path / "s.so"))
+    options = [o for o in train.command.params if o.opts[0].startswith("--comm")]
+    assert len(options) > 7
+    for option in options:
+        assert isinstance(option, click.Option)
+        name, value = option.opts[0], () if option.is_flag else ("2",)
+        done = graphc("compile", *step, name, *value)
+        said = " ".join(done.err.split())
+        assert (done.code, name in said, "that adds: --train --members" in said) == (2, True, True)
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -5,13 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from graphc.cli.options import (
-    Block,
-    BlockType,
-    DefineType,
-    FileValueType,
-    number_or_text,
-)
+from graphc.cli.values import Block, BlockType, DefineType, FileValueType, number_or_text
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,29 @@ def test_a_training_step_that_was_found_trains_like_the_one_that_was_compiled(
     assert losses[0] == losses[1]
 
 
+class Twice:
+    """One of two members that have the same samples."""
+
+    rank, size = 0, 2
+
+    def all_reduce(self, array: np.ndarray) -> None:
+        array *= 2
+
+
+def test_the_step_of_a_member_is_found_with_what_its_callers_may_give(cache: Cache) -> None:
+    """The operations are the same with and without the tag; class numbers were refused."""
+    labels = np.arange(7) % 2
+    for text in (TRAINED, TRAINED.replace("Input(2)", "Input(2, tag=label)")):
+        model, options = gc.loads(text).model, CompileOptions(cache=cache, batch=8)
+        step = compile_training_step(model, gc.SGD(0.1), options, communicator=Twice())
+        step(x=X, t=np.eye(2)[labels])
+        if "label" in text:
+            step(x=X, t=labels)
+            continue
+        with pytest.raises(GraphcError, match="input t requires shape"):
+            step(x=X, t=labels)
+
+
 def test_sequences_and_sparse_inputs_are_bound_as_before(cache: Cache, compiled: list[str]) -> None:
     text = "x = SparseInput(5)\nW = Parameter(2, 5)\nh = Tanh(Plus(Times(W, x), p))\n"
     text += "p = PastValue(2, 1, h)\nz = Scale(Constant(2), h, tag=output)\n"

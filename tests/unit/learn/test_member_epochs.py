@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -212,14 +213,32 @@ def test_a_sum_that_fails_inside_of_an_epoch_leaves_whole_minibatches() -> None:
     assert step.steps == 2
 
 
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+@pytest.mark.parametrize("counts", [(9, 4), (4, 9), (4, 0)])
+def test_members_have_as_many_minibatches(backend: str, counts: Sequence[int]) -> None:
+    """One with more waited for the others, until its patience was over."""
+    require_backend(backend)
+
+    def trained(rank: int, member: gc.comm.Communicator) -> int:
+        step = gc.compile_training(network(), learner=gc.SGD(0.1), backend=backend, comm=member)
+        data = {name: array[: counts[rank]] for name, array in DATA.items()}
+        said = rf"as many minibatches each: member 0 has {-(-counts[0] // 4)}, member 1 another"
+        with pytest.raises(GraphcError, match=said):
+            step.run_epoch(data, minibatch=4)
+        return step.steps
+
+    calls = [lambda r=r, m=m: trained(r, m) for r, m in enumerate(gc.comm.threads(2, 20.0))]
+    assert together(calls) == [0, 0]
+
+
 class Doubling:
     """One of two members with the same data. Behind so many sums of floats, when the member is
-    about something else again, the main thread is interrupted, once."""
+    about something else again, a signal comes to the main thread, once."""
 
     rank, size = 0, 2
 
-    def __init__(self, after: int = -1) -> None:
-        self.after, self.is_adding = after, False
+    def __init__(self, after: int = -1, number: int = signal.SIGINT) -> None:
+        self.after, self.number, self.is_adding = after, number, False
 
     def all_reduce(self, array: Array) -> None:
         self.is_adding = True
@@ -236,7 +255,7 @@ class Doubling:
     def interrupt(self) -> None:
         while self.is_adding:
             pass
-        _thread.interrupt_main()
+        _thread.interrupt_main(self.number)
 
 
 def same(a: gc.Network, b: gc.Network) -> bool:
@@ -272,3 +291,30 @@ def test_an_interrupt_comes_through_compiled_code_between_two_sums(backend: str)
             found.append(same(alone, net))
             single(**{n: a[parts[made % len(parts)]] for n, a in many.items()})
         assert found[-1] or same(alone, net)
+
+
+class Requeued(Exception):
+    """What a handler of one's own raises."""
+
+
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_what_the_handler_of_another_signal_raises_comes_through_too(backend: str) -> None:
+    """As of a scheduler's SIGTERM, or an alarm of tests. It was an internal error."""
+    require_backend(backend)
+
+    def raises(number: int, _frame: object) -> None:
+        raise Requeued(number)
+
+    member = Doubling(40, signal.SIGTERM)
+    learner = gc.SGD(0.001, momentum=0.9)
+    step = gc.compile_training(network(), learner=learner, batch=7, backend=backend, comm=member)
+    many = {name: np.concatenate([array] * 30) for name, array in DATA.items()}
+    before = signal.signal(signal.SIGTERM, raises)
+    try:
+        with pytest.raises(Requeued, match=str(int(signal.SIGTERM))):
+            for _ in range(1000):
+                step.run_epoch(many, minibatch=7)
+        assert signal.getsignal(signal.SIGTERM) is raises
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert np.isfinite(step.run_epoch(many, minibatch=7)["e"]).all()

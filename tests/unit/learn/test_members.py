@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -284,6 +285,33 @@ func @f(%x: tensor<2x3xf64> input, %W: tensor<2x3xf64> parameter)
   return %ce, %x
 }
 """
+
+
+class Numbered:
+    """A communicator of one's own with a number that may be wrong, as one counted from 1."""
+
+    def __init__(self, rank: object, size: object) -> None:
+        self.rank, self.size = rank, size
+
+    def all_reduce(self, array: Array) -> None:
+        raise AssertionError("nothing is added")
+
+
+@pytest.mark.parametrize(
+    ("rank", "size"), [(2, 2), (-1, 2), (0, 0), ("0", "2"), (None, None), (0.0, 2.0)]
+)
+def test_a_rank_that_no_member_has_is_refused(rank: object, size: object) -> None:
+    """It was an error of numpy's, of an operation, or of nothing at all."""
+    net, data = network(DENSE), {"x": np.ones((4, 5)), "t": np.ones((4, 3))}
+    member: Any = Numbered(rank, size)
+    said = re.escape(f"from 0 to size - 1, got rank {rank!r} of size {size!r}")
+    for call in (
+        lambda: gc.compile_training(net, learner=gc.SGD(0.1), comm=member),
+        lambda: gc.train(net, data, learning_rate=0.1, comm=member),
+        lambda: gc.evaluate(net, data, comm=member),
+    ):
+        with pytest.raises(gc.GraphcError, match=said):
+            call()
 
 
 def test_halves_have_only_what_they_need() -> None:

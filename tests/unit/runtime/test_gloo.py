@@ -36,6 +36,11 @@ def test_without_pytorch_the_line_to_install_it_is_said(monkeypatch: pytest.Monk
         ({"rank": 2, "size": 2}, "a rank is from 0 to size - 1, got rank 2 of size 2"),
         ({"rank": 0, "size": 2, "order": "best"}, "an order of sums is any or fixed"),
         ({"rank": 0, "size": 2, "patience": 0.0}, "patience is a number of seconds above 0"),
+        ({"rank": 0, "size": 2, "patience": float("inf")}, "of seconds above 0, got inf"),
+        ({"rank": 0, "size": 2, "patience": "9"}, "patience requires a number, got str"),
+        ({"rank": 0, "size": 2, "port": 65536}, "a port is from 0 to 65535, got 65536"),
+        ({"rank": "0", "size": 2}, "rank requires a whole number, got str"),
+        ({"rank": 0, "size": 2, "shards": 2.0}, "shards requires a whole number, got float"),
         ({"rank": 0, "size": 2, "shards": 3}, "shards are a power of two that 2 members divide"),
     ],
 )

@@ -245,3 +245,22 @@ def test_options_that_a_program_does_not_take() -> None:
         gc.compile(net, "z")
     with pytest.raises(gc.GraphcError, match="seldom= is for networks"):
         gc.compile(net, seldom="w")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "got"),
+    [
+        ("i32", np.array([0, 2**32]), "int32, got 4294967296"),
+        ("i32", np.array([-(2**40), 7]), "int32, got -1099511627776"),
+        ("i64", np.array([1, 2**63], np.uint64), "int64, got 9223372036854775808"),
+        ("u8", np.array([255, 256], np.int16), "uint8, got 256"),
+        ("u8", np.array([0, -1], np.int8), "uint8, got -1"),
+    ],
+)
+def test_whole_numbers_that_a_type_lacks_are_no_others(dtype: str, value: Array, got: str) -> None:
+    """They kept their low bits: 2^32 was class 0."""
+    run = gc.compile(gc.program(lambda x: {"y": x + 0}, {"x": f"Nx{dtype}"}), backend="numpy")
+    with pytest.raises(gc.GraphcError, match=rf"input x requires shape \(N\) of {got}"):
+        run(x=value)
+    fits = np.clip(value, 0, 7)
+    np.testing.assert_array_equal(run(x=fits)["y"], fits)

@@ -113,6 +113,14 @@ def test_two_names_of_one_size(tmp_path: Path) -> None:
         ({"multiples": {"no": 2}}, "multiples: .* has no `no`"),
         ({"multiples": {"n": 3}, "bounds": {"n": 8}}, "a bound that is a multiple of 3"),
         ({"multiples": {"n": 0}, "bounds": {"n": 8}}, "a bound that is a multiple of 0"),
+        ({"bounds": {"n": 0}}, "the dim `n` requires a whole number from 1 to"),
+        ({"bounds": {"n": "8"}}, "bounds of `n` requires a whole number, got str"),
+        ({"bounds": 8}, "bounds requires whole numbers by name, got int"),
+        ({"multiples": {"n": 1.5}}, "multiples of `n` requires a whole number, got float"),
+        ({"sizes": {"n": -1}}, "sizes of `n` requires a whole number of at least 0, got -1"),
+        ({"sizes": {"n": True}}, "sizes of `n` requires a whole number, got bool"),
+        ({"sizes": {"n": "m"}, "bounds": {"n": 8}}, "sizes says what `n` is, so that it has no"),
+        ({"sizes": {"n": 4}, "multiples": {"n": 8}}, "sizes says what `n` is, so that it has no"),
     ],
 )
 def test_what_cannot_be(how: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -125,6 +133,11 @@ def test_the_commands_take_both(tmp_path: Path) -> None:
     done = graphc("dump", path, "--dim", "n=m", "--dim", "k=m", "--dim", "m=16/8")
     assert done.code == 0, done.err
     assert "dim M <= 16" in done.out
-    wrong = graphc("dump", path, "--dim", "n=8/")
-    assert wrong.code == 2
-    assert "NAME=SIZE/MULTIPLE" in wrong.err
+    for given, message in (
+        (("n=8/",), "NAME=SIZE/MULTIPLE"),
+        (("n=-1",), "NAME=SIZE/MULTIPLE"),
+        (("n=8/2", "n=9!"), "one value for n is required, got 8/2 and 9!"),
+        (("n=4", "n=m"), "one value for n is required, got 4 and m"),
+    ):
+        wrong = graphc("dump", path, *(part for dim in given for part in ("--dim", dim)))
+        assert (wrong.code, message in " ".join(wrong.err.split())) == (2, True), wrong.err
