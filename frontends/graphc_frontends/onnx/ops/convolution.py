@@ -256,8 +256,7 @@ def _from(images: Any, axis: int, first: Any, size: Dim) -> Any:
         if not isinstance(behind, int) or behind > 0:
             images = _behind(images, axis, behind)
         return images[(*(slice(None),) * axis, slice(first, first + size))]
-    places = gc.minimum(gc.arange(size) + first, extent)
-    return gc.take(_behind(images, axis, 1), places, axis)
+    return gc.take(images, gc.arange(size) + first, axis)  # which gives zeros for those outside
 
 
 def _added_windows(images: Any, w: Any, walk: Walk, group: int) -> Any:

@@ -29,6 +29,7 @@ FIXED = {
     "twos": np.array([2]),
     "fives": np.array([5]),
     "minus": np.array([-1]),
+    "minus seven": np.array([-7]),
     "halves": np.array([2, 4]),
     "numbers": np.arange(40).reshape(1, 40),
     "places": np.array([[1, 0], [-1, 2], [0, 1]]),
@@ -48,6 +49,18 @@ def sizes_of_x() -> list[Any]:
     ]
 
 
+def rolled(name: str, place: str) -> list[Any]:
+    """`torch.roll` along t: what begins at a place that the call computes, and what is before."""
+    before, behind = PART + name, PART + name + " behind"
+    return [
+        node("Slice", ["x", "zeros", place, "ones"], [before]),
+        node("Slice", ["x", place, "t", "ones"], [behind]),
+        node("Concat", [behind, before], [name], axis=1),
+    ]
+
+
+PART = "part of "
+"""What the names begin with of values that are no outputs."""
 NODES = [
     *sizes_of_x(),
     node("Split", ["x", "halves"], ["split.0", "split.1"], axis=2),
@@ -84,6 +97,10 @@ NODES = [
     node("Div", ["total", "n"], ["quotient"]),
     node("Div", ["t", "n"], ["of two sizes"]),
     node("Mod", ["fives", "t"], ["rest of five"]),
+    node("Mod", ["minus seven", "t"], ["place"]),
+    node("Sub", ["ones", "place"], ["from the end"]),
+    *rolled("rolled", "place"),
+    *rolled("rolled back", "from the end"),
     node("MaxPool", ["x"], ["pool"], kernel_shape=[3], strides=[2], ceil_mode=1),
     node("AveragePool", ["x"], ["mean"], kernel_shape=[3], pads=[1, 1]),
     node("AveragePool", ["x"], ["mean 2"], kernel_shape=[3], strides=[2], ceil_mode=1),
@@ -112,7 +129,7 @@ def model(nodes: list[Any], shapes: dict[str, list[Any]], kinds: dict[str, int])
     def port(name: str, shape: list[Any] | None) -> Any:
         return helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
 
-    outputs = [name for n in nodes for name in n.output]
+    outputs = [name for n in nodes for name in n.output if not name.startswith(PART)]
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -148,6 +165,27 @@ def test_one_compilation_is_right_at_every_size(backend: str) -> None:
     call = gc.compile(program, backend=backend)
     for n, t in SIZES:
         judged(made, call, arrays(n, t))
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        node("Neg", [PART + "x"], ["y"]),
+        node("Concat", [PART + "x", "x"], ["y"], axis=1),
+        node("Concat", [PART + "x", PART + "x behind"], ["y"], axis=1),
+        node("Concat", [PART + "x behind", PART + "x"], ["y"], axis=0),
+        node("Identity", ["x"], ["y"]),
+    ],
+    ids=lambda n: f"{n.op_type} {n.input}",
+)
+def test_a_part_is_of_no_size_that_can_be_said(reader: Any) -> None:
+    nodes = [*sizes_of_x(), node("Mod", ["minus seven", "t"], ["place"]), *rolled("x", "place")]
+    made = model([*nodes[:-1], reader], {"x": ["n", "t", 6]}, {})
+    if reader.op_type == "Identity":
+        made.graph.output[-1].name = PART + "x"
+    with pytest.raises(gc.GraphcError, match="a Slice up to or from a place that each call") as e:
+        program_of(made, "x.onnx", GivenDims({"t": 9}))
+    assert [d.slug for d in e.value.diagnostics] == ["not-supported"]
 
 
 # --- Resize --------------------------------------------------------------------------------------
