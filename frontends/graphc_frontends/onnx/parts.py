@@ -55,18 +55,20 @@ def _is_end(ends: Any, size: object) -> bool:
     return end == size or (not isinstance(end, Symbol | None) and end >= FAR)
 
 
-def turned(behind: Part, before: Part, axis: int) -> Any | None:
-    """The elements from a place on, then those before it; None for parts that are something else.
+def is_whole(behind: Part, before: Part, axis: int) -> bool:
+    """Whether these are the elements from a place on and those before it, along this axis."""
+    is_one = behind.x is before.x and behind.place is before.place
+    along = behind.axis == before.axis == axis_of(axis, rank_of(before.x))
+    return is_one and along and before.is_before and not behind.is_before
+
+
+def turned(before: Part) -> Any:
+    """The array's elements from the place on, then those before it.
 
     A place outside of the array is its end, as ONNX has it; a negative one counts from the end.
     """
-    is_one = behind.x is before.x and behind.place is before.place
-    if not is_one or behind.is_before or not before.is_before:
-        return None
-    x, rank = before.x, rank_of(before.x)
-    if (before.axis, behind.axis) != (axis_of(axis, rank),) * 2:
-        return None
-    size = gc.cast(shape_of(x)[before.axis], "i64")
-    place = gc.maximum(gc.minimum(gc.reshape(before.place, ()), size), -size)
-    first = gc.where(place > 0, place - size, place)  # negative places count from the end
-    return gc.take(x, numbered(shape_of(x)[before.axis]) + first, before.axis)
+    size = shape_of(before.x)[before.axis]
+    count = gc.cast(size, "i64")
+    place = gc.maximum(gc.minimum(gc.reshape(before.place, ()), count), -count)
+    first = gc.where(place > 0, place - count, place)  # negative places count from the end
+    return gc.take(before.x, numbered(size) + first, before.axis)

@@ -12,7 +12,7 @@ import graphc as gc
 from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.parts import OF_A_PART, Part, part_of, turned
+from graphc_frontends.onnx.parts import OF_A_PART, Part, is_whole, part_of, turned
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     Dim,
@@ -154,12 +154,11 @@ def concat(*inputs: Any, axis: int) -> object:
 
 
 def _joined(parts: Sequence[Any], axis: int) -> object:
-    whole = None
-    if len(parts) == 2 and all(isinstance(x, Part) for x in parts):
-        whole = turned(*parts, axis)
-    if whole is None:
-        raise unsupported(f"joining {OF_A_PART} with something else than the rest of the array")
-    return whole
+    match parts:
+        case [Part() as behind, Part() as before] if is_whole(behind, before, axis):
+            return turned(before)
+        case _:
+            raise unsupported(f"joining {OF_A_PART} with something else than the rest of the array")
 
 
 @operator("Split")
