@@ -181,7 +181,8 @@ def is_never_negative(dim: Dim) -> bool:
     """Whether that holds for all sizes at all, so that no call has to be looked at."""
     if isinstance(dim, int):
         return dim >= 0
-    return dim.constant >= 0 and all(term.times > 0 for term in dim.terms)
+    adds = all(term.times > 0 for term in dim.terms)
+    return adds and dim.constant >= 0 and all(map(is_never_negative, dim.parts))
 
 
 def dims_behind(symbol: Symbol) -> list[Symbol]:

@@ -104,6 +104,7 @@ def test_bounds_and_texts(size: Dim, bound: int, text: str) -> None:
     [
         *((T, True), (T + U, True), (T // 2, True), (0, True)),
         *((-1, False), (T - 1, False), (9 - T, False)),
+        *(((T + 2) // 3 * 3, True), ((T + 2) // 3 * 3 - 3, False), ((T - 1) // 2 * U, False)),
     ],
 )
 def test_what_no_call_makes_negative(size: Dim, never: bool) -> None:
