@@ -108,7 +108,7 @@ class Symbol:
 
     def _form(self) -> tuple[object, ...]:
         if not self.terms:
-            return (self.name, self.bound)
+            return (self.name, self.bound, self.step)
         terms = frozenset((t.times, frozenset(Counter(t.factors).items())) for t in self.terms)
         return (terms, self.constant, self.divisor, self.exact)
 
