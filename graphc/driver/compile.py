@@ -220,8 +220,11 @@ def compile_kept(
     passes: Sequence[Pass],
     lowered: Callable[[], tuple[Function, Signature]],
     options: CompileOptions,
+    decided: Mapping[str, str] | None = None,
 ) -> tuple[CompiledFunction, Signature]:
     """The backend's callable for what `lowered` gives: `module` after all `passes`.
+
+    decided  what else the code follows from
 
     With a cache `lowered` is called only if the code is not there yet; then it is kept.
     """
@@ -245,6 +248,7 @@ def compile_kept(
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
             versions = {**halves.versions("native"), "options": options.deciding()}
+            versions |= decided or {}
             text = print_module(_decided(module, passes, options))
             key = make_key(text, passes, backend.name, versions)
             entry = options.cache.lookup(key) if key is not None else None

@@ -44,7 +44,7 @@ from graphc.passes.merge_products import MergeProducts
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.runtime.executable import Executable
 from graphc.runtime.residency import come_home
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import ClassNumbers, Signature
 from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import read_text
@@ -63,8 +63,10 @@ def lower_program(program: Program, options: CompileOptions, passes: Sequence[Pa
         function.contraction = options.contraction
         function.launch = options.launch
     signature = make_signature(module, function)
+    classes = tuple(ClassNumbers(name, count) for name, count in program.classes.items())
     tables = sequence_tables(function, signature)
-    return Lowered(module, function, replace(signature, sequences=tables), records)
+    signature = replace(signature, sequences=tables, classes=classes)
+    return Lowered(module, function, signature, records)
 
 
 def compile_program(
@@ -76,7 +78,8 @@ def compile_program(
         made = lower_program(program, options, passes)
         return made.function, made.signature
 
-    return compile_kept(program.module, passes, lowered, options)
+    decided = {"classes": str(sorted(program.classes.items()))} if program.classes else {}
+    return compile_kept(program.module, passes, lowered, options, decided)
 
 
 def bind_program(
