@@ -318,11 +318,17 @@ def compile_operations(
             sparse=like.sparse,
             sequences=like.sequences,
             labels=like.labels,
+            classes=like.classes,
             gives_numbers=like.gives_numbers,
         )
         return function, made
 
-    return compile_kept(module, passes, lowered, options)
+    return compile_kept(module, passes, lowered, options, by_classes(like))
+
+
+def by_classes(like: Signature | None) -> dict[str, str]:
+    """What code follows from besides the IR: the class numbers that it looks for."""
+    return {"classes": str(like.classes)} if like is not None and like.classes else {}
 
 
 def bind(

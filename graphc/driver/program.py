@@ -63,10 +63,14 @@ def lower_program(program: Program, options: CompileOptions, passes: Sequence[Pa
         function.contraction = options.contraction
         function.launch = options.launch
     signature = make_signature(module, function)
-    classes = tuple(ClassNumbers(name, count) for name, count in program.classes.items())
     tables = sequence_tables(function, signature)
-    signature = replace(signature, sequences=tables, classes=classes)
+    signature = replace(signature, sequences=tables, classes=_class_numbers(program))
     return Lowered(module, function, signature, records)
+
+
+def _class_numbers(program: Program) -> tuple[ClassNumbers, ...]:
+    taken = [name for name in program.classes if program.find(name) is not None]
+    return tuple(ClassNumbers(name, program.classes[name]) for name in taken)
 
 
 def compile_program(
@@ -78,7 +82,7 @@ def compile_program(
         made = lower_program(program, options, passes)
         return made.function, made.signature
 
-    decided = {"classes": str(sorted(program.classes.items()))} if program.classes else {}
+    decided = {"classes": str(_class_numbers(program))} if program.classes else {}
     return compile_kept(program.module, passes, lowered, options, decided)
 
 
