@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from graphc.artifacts.classes import class_statuses
 from graphc.artifacts.interface import (
     C_TYPES,
     Port,
@@ -50,7 +51,7 @@ def documentation(signature: Signature, info: str, numbers: StepNumbers | None =
         + ", "
         "2 a pointer is NULL, 3 the arena is",
         "not aligned to 64 bytes, 4 an array is not aligned to its element type"
-        + (", 5 the system" if NEEDS_AMX in info else "," if takes_members(signature) else "."),
+        + (", 5 the system" if NEEDS_AMX in info else "," if _has_more(signature) else "."),
         *_more_statuses(signature, info),
         "",
         *(_conduct_on_gpu(signature) if is_for_gpu(info) else _conduct(signature)),
@@ -90,9 +91,13 @@ def _conduct_on_gpu(signature: Signature) -> list[str]:
     ]
 
 
+def _has_more(signature: Signature) -> bool:
+    return takes_members(signature) or bool(signature.classes)
+
+
 def _more_statuses(signature: Signature, info: str) -> list[str]:
     amx = ["does not lend the registers of AMX"] if NEEDS_AMX in info else []
-    more = ",\n".join([*amx, *member_statuses(signature)])
+    more = ",\n".join([*amx, *member_statuses(signature), *class_statuses(signature)])
     return f"{more}.".splitlines() if more else []
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from graphc.artifacts.classes import class_macros
 from graphc.artifacts.documentation import documentation
 from graphc.artifacts.interface import (
     check_name,
@@ -53,6 +54,7 @@ def header_text(signature: Signature, *, info: str, numbers: StepNumbers | None 
         f"#define {upper}_ARENA_BYTES {signature.arena_bytes}",
         *_state_macros(signature, upper, numbers),
         *member_macros(signature, upper),
+        *class_macros(signature, upper),
         *_number_functions(signature, numbers),
         "",
         *([*TABLE.splitlines(), ""] if takes_members(signature) else []),

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from graphc.artifacts.classes import CLASS_STATUS
 from graphc.artifacts.members import MEMBER_STATUS, takes_members
 from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Signature
 from graphc.support.diagnostics import fail
@@ -48,7 +49,8 @@ ARENA_ALIGNMENT = 64
 def statuses(signature: Signature, *, has_amx: bool = False) -> dict[int, str]:
     """What each status that a function may give says."""
     found = dict(enumerate(STATUS)) | (AMX_STATUS if has_amx else {})
-    return found | (MEMBER_STATUS if takes_members(signature) else {})
+    found |= MEMBER_STATUS if takes_members(signature) else {}
+    return found | (CLASS_STATUS if signature.classes else {})
 
 
 def check_signature(signature: Signature, *, takes_steps: bool = False) -> None:

@@ -17,6 +17,7 @@ from math import prod
 
 import numpy as np
 
+from graphc.artifacts.classes import NO_CLASS
 from graphc.artifacts.members import NO_SUM
 from graphc.backends.base import aligned_bytes
 from graphc.backends.native_sums import NativeSums
@@ -28,9 +29,6 @@ from graphc.support.diagnostics import InternalError
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 ENTRY_TYPES = (POINTER, POINTER, POINTER, POINTER)
-NO_CLASS = 8
-"""The status of an entry that got a class number outside of the classes: a number that functions in
-files, which take rows, give to nothing."""
 EPOCH_TYPES = (*ENTRY_TYPES, POINTER, POINTER, POINTER, NUMBER, NUMBER, POINTER)
 
 

@@ -221,13 +221,13 @@ def compile_kept(
     passes: Sequence[Pass],
     lowered: Callable[[], tuple[Function, Signature]],
     options: CompileOptions,
-    decides: str = "",
+    decided: Mapping[str, str] | None = None,
 ) -> tuple[CompiledFunction, Signature]:
     """The backend's callable for what `lowered` gives: `module` after all `passes`.
 
-    With a cache `lowered` is called only if the code is not there yet; then it is kept.
+    decided  what else the code follows from, by names
 
-    decides  what the signature depends on besides
+    With a cache `lowered` is called only if the code is not there yet; then it is kept.
     """
     backend, phases = BACKENDS[options.backend](), options.phases
     backend.require_here()
@@ -249,7 +249,7 @@ def compile_kept(
     if options.cache is not None and options.after is None and not options.verify:
         with phases.measure("cache"):
             versions = {**halves.versions("native"), "options": options.deciding()}
-            versions |= {"signature": decides} if decides else {}
+            versions |= decided or {}
             text = print_module(_decided(module, passes, options))
             key = make_key(text, passes, backend.name, versions)
             entry = options.cache.lookup(key) if key is not None else None
@@ -297,7 +297,7 @@ PassesFor = Callable[[Model, CompileOptions], list[Pass]]
 CompileModel = Callable[[Model, Sequence[Pass], CompileOptions], tuple[CompiledFunction, Signature]]
 
 
-OF_CALLERS = ("sparse", "sequences", "labels", "gives_numbers")
+OF_CALLERS = ("sparse", "sequences", "labels", "classes", "gives_numbers")
 """What a signature says of how callers give inputs and get results, which no operation does."""
 
 
@@ -320,7 +320,8 @@ def compile_operations(
         (function,) = module.functions
         return function, replace(make_signature(module, function), **given)
 
-    return compile_kept(module, passes, lowered, options, f"{given}" if given else "")
+    decided = {"signature": str(given)} if given else None
+    return compile_kept(module, passes, lowered, options, decided)
 
 
 def bind(

@@ -44,7 +44,7 @@ from graphc.passes.merge_products import MergeProducts
 from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.runtime.executable import Executable
 from graphc.runtime.residency import come_home
-from graphc.runtime.signature import Signature
+from graphc.runtime.signature import ClassNumbers, Signature
 from graphc.runtime.threads import thread_count
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.files import read_text
@@ -64,7 +64,13 @@ def lower_program(program: Program, options: CompileOptions, passes: Sequence[Pa
         function.launch = options.launch
     signature = make_signature(module, function)
     tables = sequence_tables(function, signature)
-    return Lowered(module, function, replace(signature, sequences=tables), records)
+    signature = replace(signature, sequences=tables, classes=_class_numbers(program))
+    return Lowered(module, function, signature, records)
+
+
+def _class_numbers(program: Program) -> tuple[ClassNumbers, ...]:
+    taken = [name for name in program.classes if program.find(name) is not None]
+    return tuple(ClassNumbers(name, program.classes[name]) for name in taken)
 
 
 def compile_program(
@@ -76,7 +82,8 @@ def compile_program(
         made = lower_program(program, options, passes)
         return made.function, made.signature
 
-    return compile_kept(program.module, passes, lowered, options)
+    decided = {"classes": str(_class_numbers(program))} if program.classes else {}
+    return compile_kept(program.module, passes, lowered, options, decided)
 
 
 def bind_program(

@@ -108,7 +108,7 @@ class Symbol:
 
     def _form(self) -> tuple[object, ...]:
         if not self.terms:
-            return (self.name, self.bound)
+            return (self.name, self.bound, self.step)
         terms = frozenset((t.times, frozenset(Counter(t.factors).items())) for t in self.terms)
         return (terms, self.constant, self.divisor, self.exact)
 
@@ -181,7 +181,8 @@ def is_never_negative(dim: Dim) -> bool:
     """Whether that holds for all sizes at all, so that no call has to be looked at."""
     if isinstance(dim, int):
         return dim >= 0
-    return dim.constant >= 0 and all(term.times > 0 for term in dim.terms)
+    adds = all(term.times > 0 for term in dim.terms)
+    return adds and dim.constant >= 0 and all(map(is_never_negative, dim.parts))
 
 
 def dims_behind(symbol: Symbol) -> list[Symbol]:

@@ -96,6 +96,9 @@ LOSSES: Mapping[str, Loss] = {
     "sigmoid_cross_entropy": _sigmoid_cross_entropy,
 }
 
+OF_CLASSES = frozenset(("softmax_cross_entropy", "cross_entropy", "classification_error"))
+"""Those for which labels that are whole numbers are numbers of classes."""
+
 MEASURES: Mapping[str, Loss] = {**LOSSES, "classification_error": _classification_error}
 
 

@@ -9,7 +9,7 @@ same whatever the minibatch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from graphc.driver.program import with_results
 from graphc.ir.core import Level
 from graphc.ir.traversal import walk
 from graphc.ir.types import Dim, DType, Symbol, TensorType
-from graphc.learn.losses import LOSSES, Loss, loss_of, measure_of
+from graphc.learn.losses import LOSSES, OF_CLASSES, Loss, loss_of, measure_of
 from graphc.model.program import Program
 from graphc.ops.training_forms import RUNNING_STATISTIC
 from graphc.support.arguments import kind_of, table, texts
@@ -106,7 +106,18 @@ def with_loss(program: Program, objective: Objective) -> Program:
         traced = builder.finish(results)
     finally:
         builder.close()
-    return traced
+    return replace(traced, classes=_classes(objective, labels, held.function.returned[0].tensor))
+
+
+def _classes(objective: Objective, labels: Tensor | None, output: TensorType) -> dict[str, int]:
+    """How many classes the labels are numbers of, where a loss or a measure takes them for that."""
+    taken = {objective.loss, *objective.measures.values()}
+    is_taken = any(isinstance(name, str) and name in OF_CLASSES for name in taken)
+    if labels is None or not is_taken or not output.dims or not isinstance(output.dims[-1], int):
+        return {}
+    dtype = labels.value.tensor.dtype
+    is_whole = not dtype.is_float and dtype is not DType.I1
+    return {LABELS: output.dims[-1]} if is_whole else {}
 
 
 def no_parameters() -> GraphcError:

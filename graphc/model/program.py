@@ -36,11 +36,14 @@ class Program:
                 trains them they are away there: `parameters`, `frozen` and `save` bring them home
     is_written  somebody wrote the IR, as in a `.gir` file: what is there of schedules and memory is
                 kept, and nothing is simplified
+    classes     inputs that are class numbers, and how many classes there are: calls with others are
+                refused
     """
 
     module: Module
     values: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     is_written: bool = False
+    classes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def function(self) -> Function:

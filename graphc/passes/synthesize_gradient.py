@@ -82,6 +82,14 @@ def synthesize_gradient(
     if target is None or sink.has_errors:
         return False
     found = list(dict.fromkeys(s for s in sources if s is not None))
+    for name, value in ((of, target), *((s.name or "", s) for s in found)):
+        if not value.tensor.dtype.is_float:
+            sink.error(
+                "not-differentiable",
+                f"a gradient requires floating-point numbers, got `{name}` of type "
+                f"{value.tensor.dtype}",
+                function.location,
+            )
     taken = {r.name for r in function.results}
     for source in found:
         if (name := PREFIX + (source.name or "")) in taken:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphc.runtime.class_numbers import NUMBER, are_class_numbers, check_classes, one_hot
+from graphc.runtime.class_numbers import (
+    NUMBER,
+    are_class_numbers,
+    check_classes,
+    one_hot,
+    require_classes,
+)
 from graphc.runtime.device_arrays import DeviceArray
 from graphc.runtime.signature import GRADIENT, NUMPY_DTYPES, Argument, LabelInput, Result, Shape
 from graphc.runtime.sparse import SparseRows, sparse_rows
@@ -30,7 +36,8 @@ class ArgumentSpec:
     classes     more than 0: of labels, which may be given as one-hot rows of so many or as class
                 numbers
     is_numbered the function takes these
-    is_checked  and looks itself whether they are numbers of classes
+    below       more than 0: whole numbers of classes, all of them below it
+    is_checked  the function looks itself whether they are numbers of classes
     other       of labels: what a function takes for the other kind
     """
 
@@ -44,6 +51,7 @@ class ArgumentSpec:
     is_updated: bool = False
     classes: int = 0
     is_numbered: bool = False
+    below: int = 0
     is_checked: bool = False
     other: ArgumentSpec | None = None
 
@@ -71,6 +79,11 @@ class ArgumentSpec:
             is_updated=array.name in updated,
         )
         return spec if label is None else _of_labels(spec, label)
+
+    @property
+    def to_look_at(self) -> int:
+        """The number of classes, where who calls the function has to look at their numbers."""
+        return 0 if self.is_checked else self.below or (self.classes if self.is_numbered else 0)
 
     def taking(self, numbered: bool | None) -> ArgumentSpec:
         """Of labels what is taken for class numbers, or for rows; None: either."""
@@ -113,6 +126,8 @@ def read_array(spec: ArgumentSpec, value: object, sizes: dict[str, int]) -> Arra
     if spec.classes:
         array = labels_of(spec, array)
     note_shape(spec, array.shape, sizes)
+    if spec.below and (array.dtype != spec.dtype or not spec.is_checked):
+        require_classes(spec.name, array, spec.below)  # before another type changes them
     if array.dtype != spec.dtype:
         array = convert(spec, array)
     flags = array.flags

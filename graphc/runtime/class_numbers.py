@@ -51,8 +51,8 @@ def _read_as_numbers(value: object) -> bool:
 
 
 def are_inside(numbers: Array, classes: int) -> bool:
-    """Whether all of these i64 are numbers of classes."""
-    found = numbers.view(np.uint64)  # those below 0 are large
+    """Whether all of these whole numbers are those of classes."""
+    found = numbers.view(f"u{numbers.itemsize}")  # those below 0 are large
     # `argmax` takes less than a reduction, and so does what runs after it.
     return not found.size or found.item(found.argmax()) < classes
 
@@ -70,6 +70,18 @@ def check_classes(name: str, numbers: Array, classes: int, sequence: int | None 
         wanted = f"class numbers from 0 to {classes - 1}"
         raise fail("input", f"input {name} requires {wanted}, got {numbers[row]} for {place}")
     return found
+
+
+def require_classes(name: str, numbers: Array, classes: int) -> None:
+    """GraphcError `input` unless all whole numbers of an input, of any shape, are from 0 to
+    `classes` - 1."""
+    if numbers.dtype.kind not in "iu" or are_inside(numbers, classes):
+        return
+    outside = np.argwhere((numbers < 0) | (numbers >= classes))[0].tolist()
+    place = f"sample {outside[0]}" if len(outside) == 1 else f"place {outside}"
+    got = numbers[tuple(outside)]
+    wanted = f"class numbers from 0 to {classes - 1}"
+    raise fail("input", f"input {name} requires {wanted}, got {got} for {place}")
 
 
 def one_hot(

@@ -87,9 +87,7 @@ class FastCall:
             (name, value.dtype, p.fixed, p.shape[1:], p.is_numbered)
             for (name, value), p in zip(inputs.items(), specs, strict=True)
         ]
-        self._labels = [
-            (i, p.classes) for i, p in enumerate(specs) if p.is_numbered and not p.is_checked
-        ]
+        self._labels = [(i, p.to_look_at) for i, p in enumerate(specs) if p.to_look_at]
         bound = next(iter(plan.bounds.values()), 0)
         # An array that is kept with a row for each sample is of so many samples.
         rows = [arguments[p.place].shape[0] for p in plan.kept if p.fixed is None]

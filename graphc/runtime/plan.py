@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from graphc.runtime.argument_specs import ArgumentSpec, Input, SparseArgumentSpec, read_array
-from graphc.runtime.class_numbers import check_classes, is_numbered
+from graphc.runtime.class_numbers import check_classes, is_numbered, require_classes
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.sequences import Minibatch
 from graphc.runtime.signature import ROLES_OF_MODEL, SequenceTables, Signature
@@ -59,6 +59,9 @@ class Plan:
         }
         for name in (name for name in labels if compiled.checks_classes):
             specs[name] = replace(specs[name], is_checked=specs[name].is_numbered)
+        for given in signature.classes:
+            spec, is_checked = specs[given.name], compiled.checks_classes
+            specs[given.name] = replace(spec, below=given.classes, is_checked=is_checked)
         results = tuple(
             ArgumentSpec.of(i, r, numbers=signature.gives_numbers)
             for i, r in enumerate(signature.fresh_results)
@@ -107,6 +110,8 @@ class Plan:
         of_sequences = self.tables is not None
         for name, value in by_input(self, inputs).items():
             spec = self.inputs[name]
+            if isinstance(spec, ArgumentSpec) and spec.below:
+                require_classes(name, np.asarray(value), spec.below)
             if not isinstance(spec, ArgumentSpec) or not spec.is_numbered:
                 continue
             if of_sequences and isinstance(value, list | tuple):

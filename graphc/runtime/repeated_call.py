@@ -258,8 +258,8 @@ class RepeatedCall:
         self.is_of_carry_plan = of_carry_plan
         self._takes, self._samples, self._lengths = takes, made.samples, lengths
         self._held = HeldArrays(stores)
-        labels = [p for p in plan.dense.values() if p.is_numbered and not p.is_checked]
-        self._labels = [(arguments[p.place], p.classes) for p in labels]
+        labels = [p for p in plan.dense.values() if p.to_look_at]
+        self._labels = [(arguments[p.place], p.to_look_at) for p in labels]
         self._numbers = CallNumbers(plan, arguments)
         for place, array in self._numbers.arrays.items():
             arguments[place] = array

@@ -159,6 +159,14 @@ class LabelInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassNumbers:
+    """One input of whole numbers that have to be from 0 to `classes` - 1, as labels of programs."""
+
+    name: str
+    classes: int
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceTables:
     """The function's columns are steps of sequences: the two inputs that say which.
 
@@ -182,6 +190,7 @@ class Signature:
     sequences  of a function of sequences: where it is told how they lie
     is_split   some of its work is cut into chunks that threads can share
     labels     inputs that callers may give as one-hot rows or as class numbers
+    classes    inputs that are class numbers
     gives_numbers  a result of one row and one column is given as a number, as costs of networks are
     sums       what the members of a training add up, each sum's side by side in this order
                (`all_reduce`, `all_reduce_start`)
@@ -197,6 +206,7 @@ class Signature:
     is_split: bool = False
     gives_numbers: bool = True
     labels: tuple[LabelInput, ...] = ()
+    classes: tuple[ClassNumbers, ...] = ()
     sums: tuple[tuple[Result, ...], ...] = ()
 
     @property

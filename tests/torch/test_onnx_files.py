@@ -142,12 +142,33 @@ class Chosen(nn.Module):
         return y, best, x.cumsum(1).flip(1), torch.einsum("bti,bsi->bts", x, y)
 
 
+class Shifted(nn.Module):
+    """Windows of 4 places, of an image that is shifted by 2 before and back behind, as of Swin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.parts = nn.LayerNorm(8), nn.Linear(8, 24)
+
+    def forward(self, x: Any) -> Any:
+        samples, height, width, _ = x.shape
+        shifted = torch.roll(self.norm(x), (-2, -2), (1, 2))
+        cut = shifted.view(samples, height // 4, 4, width // 4, 4, 8).transpose(2, 3)
+        q, k, v = self.parts(cut.reshape(-1, 1, 16, 8)).chunk(3, -1)
+        seen = functional.scaled_dot_product_attention(q, k, v)
+        seen = seen.view(samples, height // 4, width // 4, 4, 4, 8).transpose(2, 3)
+        return x + torch.roll(seen.reshape(x.shape), (2, 2), (1, 2))
+
+
 def tokens(samples: int, length: int) -> Any:
     return torch.randint(0, WORDS, (samples, length))
 
 
 def images(samples: int, height: int) -> Any:
     return torch.randn(samples, 3, 4 * height, 8 + 4 * height)
+
+
+def squares(samples: int, height: int) -> Any:
+    return torch.randn(samples, 4 * height, 4 + 4 * height, 8)
 
 
 def rows(samples: int, length: int) -> Any:
@@ -163,9 +184,10 @@ CASES: dict[str, tuple[type[nn.Module], Callable[[int, int], Any], Mapping[int, 
     "pyramid": (Pyramid, images, IMAGES),
     "tagger": (Tagger, tokens, TEXT),
     "chosen": (Chosen, rows, TEXT),
+    "shifted": (Shifted, squares, {0: "batch", 1: "height", 2: "width"}),
 }
 SIZES = ((2, 6), (1, 3), (4, 9))
-MULTIPLES = {"u-net": 4}
+MULTIPLES = {"u-net": 4, "shifted": 4}
 
 
 def exported(name: str, path: Path, *, dynamo: bool) -> None:

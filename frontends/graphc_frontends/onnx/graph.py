@@ -29,8 +29,9 @@ from graphc_frontends.onnx.operators import (
     Handler,
     handler_of,
 )
+from graphc_frontends.onnx.parts import OF_A_PART, Part
 from graphc_frontends.onnx.reading import onnx_package
-from graphc_frontends.onnx.values import NeedsValue, mistake, settled
+from graphc_frontends.onnx.values import NeedsValue, mistake, settled, unsupported
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
@@ -67,11 +68,15 @@ class Scope:
     attributes: Mapping[str, object] = field(default_factory=dict[str, object])
     depth: int = 0
 
-    def find(self, name: str) -> object:
+    def find(self, name: str, *, reader: str = "") -> object:
+        """The value of that name, for an operator that reads it."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
-                return scope.values[name]
+                value = scope.values[name]
+                if isinstance(value, Part) and reader != "Concat":
+                    raise unsupported(f"{OF_A_PART}, for anything but `Concat` with the rest,")
+                return value
             scope = scope.around
         raise mistake("bad-model-file", f"reads `{name}`, which nothing before it gives")
 
@@ -268,7 +273,8 @@ class Reader:
         if node.op_type == "Constant" and node.output[0] in scope.values:
             return  # it is a parameter
         try:
-            inputs = [scope.find(name) if name else None for name in node.input]
+            reader = node.op_type
+            inputs = [scope.find(n, reader=reader) if n else None for n in node.input]
             made = self._outputs(node, inputs, scope)
         except NeedsValue as need:
             raise self._needs_value(node, need) from None
@@ -428,7 +434,7 @@ class Reader:
 
 def _kept(made: object) -> object:
     """What a handler gives, with known numbers as arrays."""
-    if made is None or isinstance(made, Tensor | list):
+    if made is None or isinstance(made, Tensor | list | Part):
         return made
     return settled(np.asarray(made))
 
@@ -474,7 +480,7 @@ def _noted(error: GraphcError, node: NodeProto, scope: Scope) -> GraphcError:
 
 def _has_open_sizes(node: NodeProto, scope: Scope) -> bool:
     """Whether calls decide a size of what the node reads."""
-    inputs = [scope.find(name) for name in node.input if name]
+    inputs = [scope.find(name, reader=node.op_type) for name in node.input if name]
     return any(isinstance(x, Tensor) and any(map(_is_open, x.shape)) for x in inputs)
 
 

@@ -1,8 +1,9 @@
 """The table of handlers: which function says what an operator of ONNX means.
 
 A handler is a function of the operator's inputs, None for one that is left out, with the attributes
-it takes as keywords. It computes with arrays (`values.py`) and gives one output or a tuple of them.
-Defaults of attributes come from the operator's schema, so handlers repeat none.
+it takes as keywords, or as a record of attributes that several operators have. It computes with
+arrays (`values.py`) and gives one output or a tuple of them. Defaults of attributes come from the
+operator's schema, so handlers repeat none.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import inspect
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 NEWEST_OPSET = 28
 """The newest version of the default operator set that the handlers were written for."""
@@ -43,6 +45,9 @@ RANDOM = frozenset(
 CONTEXT = "context"
 """The keyword by which a handler asks for the node that it is called for."""
 
+SETTINGS = "settings"
+"""The keyword by which it takes a record of attributes."""
+
 
 @dataclass(frozen=True)
 class Handler:
@@ -61,20 +66,26 @@ _TABLE: dict[tuple[str, str], list[Handler]] = {}
 
 
 def operator(
-    name: str, since: int = 1, domain: str = "", *, settings_of: Callable[..., object] | None = None
+    name: str, since: int = 1, domain: str = "", *, settings: type | None = None
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Make a function the handler of an operator from this version on.
 
-    settings_of  another handler, whose attributes it takes too, as `**settings`
+    settings  a dataclass, whose fields are attributes that the handler takes as one record, by the
+              keyword of this name
     """
+    fields_of = frozenset(f.name for f in fields(settings)) if settings else frozenset[str]()
 
     def register(function: Callable[..., object]) -> Callable[..., object]:
-        known_by = [function] if settings_of is None else [function, settings_of]
-        parameters = [p for f in known_by for p in inspect.signature(f).parameters.values()]
+        def with_record(*inputs: object, **given: Any) -> object:
+            own = {name: given.pop(name) for name in fields_of & given.keys()}
+            return function(*inputs, **{SETTINGS: settings(**own)} if settings else {}, **given)
+
+        parameters = inspect.signature(function).parameters.values()
         named = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-        takes = frozenset(named - {CONTEXT})
+        takes = frozenset(named - {CONTEXT, SETTINGS}) | fields_of
         known = _TABLE.setdefault((domain, name), [])
-        known.append(Handler(since, function, takes, CONTEXT in named))
+        called = with_record if settings else function
+        known.append(Handler(since, called, takes, CONTEXT in named))
         known.sort(key=lambda handler: handler.since)
         return function
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import graphc as gc
+from graphc.tensor.tensor import Tensor, quotient
 from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
 
 
@@ -51,34 +52,64 @@ class Walk:
         return tuple((e + a + b - s) // t + 1 for e, a, b, s, t in walked)
 
 
-def walk_of(
-    x: Any,
-    sizes: Sequence[int],
-    strides: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    auto_pad: str,
-) -> Walk:
-    """The walk that a node's attributes mean, over an image [samples, channels, extents…]."""
-    count = rank_of(x) - 2
-    if len(sizes) != count:
-        raise mistake("shape-mismatch", f"requires {count} sizes of windows, got {[*sizes]}")
-    steps = tuple(strides or [1] * count)
-    apart = tuple(dilations or [1] * count)
-    zeros = (0,) * count
-    walk = Walk(tuple(sizes), steps, apart, zeros, zeros)
-    if auto_pad in ("NOTSET", ""):
-        given = pads or [0] * (2 * count)
-        return replace(walk, before=tuple(given[:count]), after=tuple(given[count:]))
-    if auto_pad == "VALID":
-        return walk
-    totals = [
-        _same_padding(e, *w) for e, *w in zip(shape_of(x)[2:], walk.spans, steps, strict=True)
-    ]
-    less, more = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-    if auto_pad == "SAME_UPPER":
-        return replace(walk, before=less, after=more)
-    return replace(walk, before=more, after=less)
+@dataclass(frozen=True, kw_only=True)
+class WindowSettings:
+    """The attributes of a node that say how its windows walk; None: what ONNX takes then.
+
+    kernel_shape  the sizes of windows
+    pads          before each axis, then behind each; nothing where `auto_pad` says it
+    """
+
+    auto_pad: str = "NOTSET"
+    kernel_shape: Sequence[int] | None = None
+    strides: Sequence[int] | None = None
+    pads: Sequence[int] | None = None
+    dilations: Sequence[int] | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there are as many windows as strides in the image, whatever lies around it."""
+        return self.auto_pad.startswith("SAME")
+
+    def require_kernel(self, sizes: Sequence[int]) -> None:
+        """Windows as large as the weights."""
+        if self.kernel_shape is not None and [*self.kernel_shape] != [*sizes]:
+            message = (
+                f"requires the kernel_shape of the weights, {[*sizes]}, got {[*self.kernel_shape]}"
+            )
+            raise mistake("shape-mismatch", message)
+
+    def walk(self, x: Any, sizes: Sequence[int] | None = None) -> Walk:
+        """The walk of a convolution over images [samples, channels, extents…].
+
+        sizes  of windows, where weights say them
+        """
+        walk = self.unpadded(x, sizes)
+        count = len(walk.sizes)
+        if self.is_same:
+            spans = zip(shape_of(x)[2:], walk.spans, walk.strides, strict=True)
+            before, after = self.shared([_same_padding(*s) for s in spans])
+        else:
+            given = self.pads or [0] * (2 * count)
+            before, after = tuple(given[:count]), tuple(given[count:])
+        return replace(walk, before=before, after=after)
+
+    def unpadded(self, x: Any, sizes: Sequence[int] | None = None) -> Walk:
+        """The same with nothing around the images."""
+        count = rank_of(x) - 2
+        sizes = self.kernel_shape or () if sizes is None else sizes
+        if len(sizes) != count:
+            raise mistake("shape-mismatch", f"requires {count} sizes of windows, got {[*sizes]}")
+        ones, zeros = (1,) * count, (0,) * count
+        steps, apart = tuple(self.strides or ones), tuple(self.dilations or ones)
+        return Walk(tuple(sizes), steps, apart, zeros, zeros)
+
+    def shared(self, totals: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Of as many elements on each axis those before and those behind; of an odd number more on
+        one side. Calls may compute them."""
+        halves = [quotient(t, 2) if isinstance(t, Tensor) else t // 2 for t in totals]
+        less, more = tuple(halves), tuple(t - h for t, h in zip(totals, halves, strict=True))
+        return (less, more) if self.auto_pad == "SAME_UPPER" else (more, less)
 
 
 def _same_padding(extent: Dim, span: int, stride: int) -> Dim:

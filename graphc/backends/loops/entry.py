@@ -20,10 +20,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from graphc.backends import native
+from graphc.artifacts import classes
 from graphc.backends.loops.control import loop, mul, offset, when
 from graphc.backends.loops.entry_part import Around, EntryPart
+from graphc.backends.loops.memory import load
 from graphc.backends.loops.parallel_for import WholeCall, emit_calls
+from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import (
     I1,
     I32,
@@ -42,6 +44,7 @@ from graphc.ir.core import Function, Operation
 from graphc.ir.machine import Machine
 from graphc.ir.placement import Address
 from graphc.ir.traversal import straight_blocks
+from graphc.ir.types import DType
 from graphc.ops.schedules import (
     LoopSchedule,
     ProductSchedule,
@@ -49,13 +52,13 @@ from graphc.ops.schedules import (
     is_beside,
 )
 from graphc.passes.analysis.product_tiles import with_pairs
-from graphc.runtime.signature import LabelInput, Signature
+from graphc.runtime.signature import ClassNumbers, LabelInput, Signature
 
 PART_OPERATIONS = 256
 
 NO_AMX = constant(5, I32)
 """The status where the system does not lend the registers of AMX."""
-NO_CLASS = constant(native.NO_CLASS, I32)
+NO_CLASS = constant(classes.NO_CLASS, I32)
 
 ENTRY_PARAMETERS = tuple(Val(f"%{name}", PTR) for name in ("buffers", "dims", "arena", "pool"))
 
@@ -83,7 +86,7 @@ def write_entry(
             emitter.finish()
             stages[-1].append(emitter.code)
     needs_amx = _needs_amx(function, machine)
-    labels = [label for label in signature.labels if label.is_numbered]
+    labels = [*(x for x in signature.labels if x.is_numbered), *signature.classes]
     if len(stages) == 1 and len(stages[0]) == 1 and not (needs_amx or labels):
         return stages[0][0]
     whole = module.body()
@@ -119,7 +122,7 @@ def write_entry(
     return whole
 
 
-def _are_classes(code: Writer, signature: Signature, label: LabelInput) -> Val:
+def _are_classes(code: Writer, signature: Signature, label: LabelInput | ClassNumbers) -> Val:
     """Whether all numbers of an input of labels are those of classes; those below 0 are large."""
     places = {argument.name: i for i, argument in enumerate(signature.arguments)}
     dims = {dim.name: i for i, dim in enumerate(signature.dims)}
@@ -129,8 +132,9 @@ def _are_classes(code: Writer, signature: Signature, label: LabelInput) -> Val:
         known = index(size) if isinstance(size, int) else None
         count = mul(code, count, known or _loaded(code, I64, table, index(dims[str(size)])))
     numbers = _loaded(code, PTR, ENTRY_PARAMETERS[0], index(place))
+    scalars, dtype = LaneScalars(code, has_fma=False), DType(signature.arguments[place].dtype)
     with loop(code, index(0), count, 1, [constant(1, I1)]) as state:
-        number = _loaded(code, I64, numbers, state.index)
+        number = scalars.cast(load(scalars, numbers, state.index, dtype, 1), DType.I64)
         is_class = code.compare("ult", number, index(label.classes))
         state.carried[0] = code.binary("and", state.carried[0], is_class)
     return state.carried[0]

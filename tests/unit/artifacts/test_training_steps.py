@@ -299,6 +299,35 @@ def test_calls_that_are_wrong_give_a_status_and_change_nothing(tmp_path: Path) -
         np.testing.assert_array_equal(library.state, before)
 
 
+def test_a_label_of_no_class_gives_a_status_and_changes_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "net.py"
+    source.write_text(PYTHON.replace("xDTYPE", "").replace("DTYPE", "f4"))
+    options = (*MEASURED, *LEARNERS["momentum"][0], "--label-type", "Nxi32")
+    for library in libraries(tmp_path, f"{source}:net", *options):
+        library.function("status").restype = ctypes.c_char_p
+        before, out = library.state.copy(), np.zeros(2, np.float32)
+        x, statuses = np.ones((4, 16), np.float32), list[int]()
+        for labels in ([0, 1, 2, 3], [0, -1, 2, 1], [0, 1, 2, 0]):
+            numbers = np.array(labels, np.int32)
+            given = [a["name"] for a in library.info["inputs"]]
+            inputs = [{"x": x, "labels": numbers}[name].ctypes.data for name in given]
+            ends = (out.ctypes.data, out.ctypes.data + 4, library.state.ctypes.data)
+            statuses.append(
+                library.function("run")(
+                    ctypes.c_int64(4),
+                    *map(ctypes.c_void_p, inputs),
+                    *[ctypes.c_double(0.1)] * 2,
+                    *map(ctypes.c_void_p, (*ends, library.arena.ctypes.data)),
+                )
+            )
+            assert np.array_equal(library.state, before) == (len(statuses) < 3)
+        assert statuses == [8, 8, 0]
+        assert library.function("status")(8) == b"a class number is outside of the classes"
+    header = (tmp_path / "step.h").read_text()
+    assert "#define STEP_NO_CLASS 8\n#define STEP_LABELS_CLASSES 3\n" in header
+    assert "8 (STEP_NO_CLASS) a number of labels is not from 0 to 2." in header
+
+
 RATE = ("--learning-rate", "0.1")
 WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "program": (("--train", *MEASURED, *RATE, "-o", "step"), 3, "got `exe`"),

@@ -10,7 +10,7 @@ from itertools import starmap
 import pytest
 
 from graphc.ir.core import Module
-from graphc.ir.declared_dims import declare_dims
+from graphc.ir.declared_dims import declare_dims, require_names
 from graphc.ir.dims import (
     Dim,
     Symbol,
@@ -29,7 +29,8 @@ from graphc.ir.parser import parse_module
 from graphc.ir.printer import print_module
 from graphc.ir.verifier import verify_module
 from graphc.ops import default_context
-from graphc.support.diagnostics import DiagnosticSink
+from graphc.support.diagnostics import DiagnosticSink, GraphcError
+from graphc.support.source import UNKNOWN
 
 T, U = Symbol("T", 9), Symbol("U", 5)
 HALF = size_floor(T, 2)
@@ -78,6 +79,14 @@ def test_other_sizes_are_others() -> None:
     for a, b in itertools.combinations(sizes, 2):
         assert a != b
     assert Symbol("T", 8) != T
+    assert Symbol("T", 9, step=3) != T
+
+
+def test_a_name_is_of_one_dim() -> None:
+    """Else T / 3 * 3 would be T for the dim that is a multiple of 3, and for the other one too."""
+    for other in (Symbol("T", 8), Symbol("T", 9, step=3)):
+        with pytest.raises(GraphcError, match="the dim T of inputs is called as one"):
+            require_names([T, other], UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +113,7 @@ def test_bounds_and_texts(size: Dim, bound: int, text: str) -> None:
     [
         *((T, True), (T + U, True), (T // 2, True), (0, True)),
         *((-1, False), (T - 1, False), (9 - T, False)),
+        *(((T + 2) // 3 * 3, True), ((T + 2) // 3 * 3 - 3, False), ((T - 1) // 2 * U, False)),
     ],
 )
 def test_what_no_call_makes_negative(size: Dim, never: bool) -> None:

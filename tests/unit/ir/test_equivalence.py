@@ -54,6 +54,7 @@ def test_locations_do_not_count() -> None:
     ("old", "new"),
     [
         ("dim N <= 4", "dim N <= 5"),
+        ("dim N <= 4", "dim N <= 4 step 2"),
         ("@f", "@g"),
         ("%x: tensor<Nxf32> input", "%x: tensor<Nxf32> state"),
         ("y: tensor", "z: tensor"),

@@ -77,6 +77,26 @@ def test_what_needs_nothing_takes_no_elements_too(backend: str) -> None:
         assert got["d"] == x[::2].sum()
 
 
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_what_is_filled_up_to_a_multiple_may_be_nothing(backend: str) -> None:
+    """It was taken for never negative what is left of (T + 2) / 3 * 3 without 3: calls with nothing
+    read memory behind the array."""
+
+    def f(x: Any) -> Any:
+        t = x.shape[0]
+        filled = gc.pad(x, [(0, (t + 2) // 3 * 3 - t)])
+        return {"first": filled[:3], "pairs": gc.windows(filled, 3, 3)}
+
+    call = gc.compile(gc.program(f, {"x": "Txf64"}, bounds={"T": 9}), backend=backend)
+    for t in (1, 3, 4, 9):
+        wanted = np.append(np.ones(t), np.zeros(-t % 3)).reshape(-1, 3)
+        made = call(x=np.ones(t))
+        np.testing.assert_array_equal(made["first"], wanted[0])
+        np.testing.assert_array_equal(made["pairs"], wanted)
+    with pytest.raises(gc.GraphcError, match="T - 1 to be at least 0, got -1 for T = 0"):
+        call(x=np.ones(0))
+
+
 def mixed(x: Any, u: Any) -> dict[str, Any]:
     on = gc if not isinstance(x, np.ndarray) else np
     joined = on.concatenate([x, u], axis=1)

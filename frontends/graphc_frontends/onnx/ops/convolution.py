@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
@@ -12,45 +12,34 @@ from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.values import Dim, fixed, mistake, rank_of, shape_of
 from graphc_frontends.onnx.windows import (
     Walk,
+    WindowSettings,
     channels_first,
     channels_last,
     padded,
-    walk_of,
     windows,
 )
 
 
-@operator("Conv")
-def conv(
-    x: Any,
-    w: Any,
-    bias: Any = None,
-    *,
-    auto_pad: str,
-    group: int,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-) -> object:
+@dataclass(frozen=True, kw_only=True)
+class ConvSettings(WindowSettings):
+    """group: how many groups of channels there are, each with weights of its own."""
+
+    group: int = 1
+
+
+@operator("Conv", settings=ConvSettings)
+def conv(x: Any, w: Any, bias: Any = None, *, settings: ConvSettings) -> object:
     """x [samples, channels, extents…], w [features, channels of a group, sizes…]."""
     sizes = fixed(shape_of(w), "weights")
-    channels = fixed([shape_of(x)[1]], "a convolution")[0]
+    channels, group = fixed([shape_of(x)[1]], "a convolution")[0], settings.group
     if sizes[1] * group != channels or sizes[0] % group:
         raise mistake(
             "shape-mismatch",
             f"requires weights for {channels} channels in {group} groups, got {sizes}",
         )
-    _require_kernel(kernel_shape, sizes[2:])
-    walk = walk_of(x, sizes[2:], strides, pads, dilations, auto_pad)
-    made = _convolved(channels_last(x), w, walk, group)
+    settings.require_kernel(sizes[2:])
+    made = _convolved(channels_last(x), w, settings.walk(x, sizes[2:]), group)
     return channels_first(made if bias is None else made + bias)
-
-
-def _require_kernel(given: Sequence[int] | None, sizes: Sequence[int]) -> None:
-    if given is not None and [*given] != [*sizes]:
-        message = f"requires the kernel_shape of the weights, {[*sizes]}, got {[*given]}"
-        raise mistake("shape-mismatch", message)
 
 
 def _convolved(images: Any, w: Any, walk: Walk, group: int) -> Any:
@@ -200,55 +189,77 @@ def _by_planes(images: Any, kernel: Any, walk: Walk) -> Any:
     return made
 
 
-@operator("ConvTranspose")
-def conv_transpose(
-    x: Any,
-    w: Any,
-    bias: Any = None,
-    *,
-    auto_pad: str,
-    group: int,
-    kernel_shape: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
-) -> object:
+@dataclass(frozen=True, kw_only=True)
+class TransposedSettings(ConvSettings):
+    """What the images are larger by behind each axis, or how large they are, without pads then."""
+
+    output_padding: Sequence[int] | None = None
+    output_shape: Sequence[int] | None = None
+
+
+@operator("ConvTranspose", settings=TransposedSettings)
+def conv_transpose(x: Any, w: Any, bias: Any = None, *, settings: TransposedSettings) -> object:
     """x [samples, channels, extents…], w [channels, features of a group, sizes…]: the images of
     whose convolution with w the slope is x."""
-    count = rank_of(x) - 2
-    sizes = fixed(shape_of(w)[2:], "weights")
-    _require_kernel(kernel_shape, sizes)
-    extents = shape_of(x)[2:]
-    steps = [*(strides or [1] * count)]
-    apart = [*(dilations or [1] * count)]
-    more = [*(output_padding or [0] * count)]
-    spans = [(s - 1) * d + 1 for s, d in zip(sizes, apart, strict=True)]
-    full = [(e - 1) * s + k for e, s, k in zip(extents, steps, spans, strict=True)]
-    if output_shape is not None:  # which may be larger than what the windows reach
-        wanted, known = output_shape[-count:], fixed(full, "output_shape")
-        more = [max(m, w - n) for m, w, n in zip(more, wanted, known, strict=True)]
-    low, high = _cut(full, more, steps, extents, pads, auto_pad, output_shape)
-    images = channels_last(x)
-    if fixed(shape_of(w), "weights")[0] == group:
-        made = _each_channel(images, w, steps, apart)
+    sizes = fixed(shape_of(w), "weights")
+    settings.require_kernel(sizes[2:])
+    walk = settings.unpadded(x, sizes[2:])
+    if sizes[0] == settings.group:
+        made = _each_channel(channels_last(x), w, walk.strides, walk.dilations)
     else:
-        made = _added_windows(images, w, steps, apart, group)
-    if max(more) > 0:
-        made = gc.pad(made, [(0, 0), *((0, max(m, 0)) for m in more), (0, 0)])
-    left = [n + m - a - b for a, b, n, m in zip(low, high, full, more, strict=True)]
-    if any(isinstance(n, int) and n < 1 for n in left):
-        raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
-    index = [slice(None)]
-    index += [slice(a, n + m - b) for a, b, n, m in zip(low, high, full, more, strict=True)]
-    made = made[tuple(index)]
+        made = _added_windows(channels_last(x), w, walk, settings.group)
+    for axis, (first, size) in enumerate(_kept(shape_of(x)[2:], walk, settings), start=1):
+        made = _from(made, axis, first, size)
     return channels_first(made if bias is None else made + bias)
 
 
-def _added_windows(
-    images: Any, w: Any, steps: Sequence[int], apart: Sequence[int], group: int
-) -> Any:
+def _kept(
+    extents: Sequence[Dim], walk: Walk, settings: TransposedSettings
+) -> list[tuple[Any, Dim]]:
+    """Of all that the windows reach and `output_padding`, for each axis: the first element of the
+    result, traced where calls decide it, and how many it has."""
+    count = len(extents)
+    more = settings.output_padding or [0] * count
+    parts = zip(extents, walk.strides, walk.spans, more, strict=True)
+    whole: list[Dim] = [(e - 1) * s + k + m for e, s, k, m in parts]
+    if settings.output_shape is not None:
+        wanted: list[Dim] = [*settings.output_shape[-count:]]
+        first, _ = settings.shared([_excess(*n) for n in zip(whole, wanted, strict=True)])
+        return [*zip(first, wanted, strict=True)]
+    if settings.is_same:
+        ends = settings.shared(
+            [_excess(n, e * s) for n, e, s in zip(whole, extents, walk.strides, strict=True)]
+        )
+    else:
+        pads = settings.pads or [0] * (2 * count)
+        ends = tuple(pads[:count]), tuple(pads[count:])
+    left = [n - a - b for n, a, b in zip(whole, *ends, strict=True)]
+    if any(isinstance(n, int) and n < 1 for n in left):
+        raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")
+    return [*zip(ends[0], left, strict=True)]
+
+
+def _excess(whole: Dim, wanted: Dim) -> Any:
+    """How many elements are more than wanted; none where there are less."""
+    more = whole - wanted
+    if isinstance(more, int):
+        return max(more, 0)
+    many, few = (gc.cast(n, "i64") for n in (whole, wanted))  # as a size it could not be negative
+    return gc.maximum(many - few, 0)
+
+
+def _from(images: Any, axis: int, first: Any, size: Dim) -> Any:
+    """So many elements of an axis from one on, with zeros behind its end."""
+    extent = shape_of(images)[axis]
+    if isinstance(first, int):
+        behind = first + size - extent
+        if not isinstance(behind, int) or behind > 0:
+            images = _behind(images, axis, behind)
+        return images[(*(slice(None),) * axis, slice(first, first + size))]
+    return gc.take(images, gc.arange(size) + first, axis)  # which gives zeros for those outside
+
+
+def _added_windows(images: Any, w: Any, walk: Walk, group: int) -> Any:
     """What each place gives to its window, added; nothing is spread or turned round."""
     inputs = int(fixed(shape_of(w), "weights")[0]) // group
     order = (*range(2, rank_of(w)), 1, 0)
@@ -256,8 +267,8 @@ def _added_windows(
         _added_phases(
             images[..., g * inputs : (g + 1) * inputs],
             gc.transpose(w[g * inputs : (g + 1) * inputs], order),
-            steps,
-            apart,
+            walk.strides,
+            walk.dilations,
         )
         for g in range(group)
     ]
@@ -337,34 +348,6 @@ def _each_plane(images: Any, kernel: Any, steps: Sequence[int], apart: Sequence[
         some = _behind(some, axis, (last - i) * apart[0], i * apart[0])
         made = some if made is None else made + some
     return made
-
-
-def _cut(
-    full: Sequence[Dim],
-    more: Sequence[int],
-    steps: Sequence[int],
-    extents: Sequence[Dim],
-    pads: Sequence[int] | None,
-    auto_pad: str,
-    output_shape: Sequence[int] | None,
-) -> tuple[list[int], list[int]]:
-    """How many elements of the whole result are left out before and after, on each axis."""
-    count = len(full)
-    wanted: Sequence[Dim] | None = output_shape
-    if wanted is None and auto_pad.startswith("SAME"):
-        wanted = [e * s for e, s in zip(extents, steps, strict=True)]
-    if wanted is None:
-        given = pads or [0] * (2 * count)
-        return [*given[:count]], [*given[count:]]
-    low: list[int] = []
-    high: list[int] = []
-    for n, m, size in zip(full, more, wanted[-count:], strict=True):
-        total = max(fixed([n + m - size], "output_shape")[0], 0)
-        half = total // 2
-        first = half if auto_pad == "SAME_UPPER" else total - half
-        low.append(first)
-        high.append(total - first)
-    return low, high
 
 
 def _spread(images: Any, steps: Sequence[int]) -> Any:

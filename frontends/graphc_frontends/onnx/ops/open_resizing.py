@@ -74,7 +74,7 @@ def resized(x: Any, place: int, axis: OpenAxis, manner: Manner) -> Any:
 
 def _inside(places: Any, axis: OpenAxis) -> Any:
     """Places of elements, the nearest for those outside."""
-    return gc.cast(gc.maximum(gc.minimum(places, axis.old - 1), 0.0), "i64")
+    return gc.cast(gc.maximum(gc.minimum(places, _number(axis.old) - 1.0), 0.0), "i64")
 
 
 def _number(size: Dim) -> Any:
@@ -149,7 +149,8 @@ def _weights(at: Any, axis: OpenAxis, manner: Manner) -> list[tuple[Any, Any]]:
         where = base + float(offset)
         weight = share((where - at) * stretch, manner)
         if manner.exclude_outside:
-            weight = gc.where((where < 0.0) | (where > axis.old - 1), 0.0, weight)
+            outside = (where < 0.0) | (where > _number(axis.old) - 1.0)
+            weight = gc.where(outside, 0.0, weight)
         parts.append((where, weight))
     if manner.exclude_outside or manner.antialias:
         total = sum(weight for _, weight in parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,26 +23,23 @@ from graphc_frontends.onnx.values import (
 )
 from graphc_frontends.onnx.windows import (
     Walk,
+    WindowSettings,
     channels_first,
     channels_last,
     padded,
-    walk_of,
     windows,
     with_whole_windows,
 )
 
 
-def _walk(
-    x: Any,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None,
-    pads: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    auto_pad: str,
-    ceil_mode: int,
-) -> Walk:
-    walk = walk_of(x, kernel_shape, strides, pads, dilations, auto_pad)
-    return with_whole_windows(walk, shape_of(x)[2:]) if ceil_mode else walk
+@dataclass(frozen=True, kw_only=True)
+class PoolSettings(WindowSettings):
+    """ceil_mode: whether the last window may end outside."""
+
+    ceil_mode: int = 0
+
+    def whole(self, x: Any, walk: Walk) -> Walk:
+        return with_whole_windows(walk, shape_of(x)[2:]) if self.ceil_mode else walk
 
 
 def _over_windows(walk: Walk) -> tuple[int, ...]:
@@ -49,20 +47,9 @@ def _over_windows(walk: Walk) -> tuple[int, ...]:
     return tuple(range(1 + count, 1 + 2 * count))
 
 
-@operator("MaxPool")
-def max_pool(
-    x: Any,
-    *,
-    auto_pad: str,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    ceil_mode: int = 0,
-    storage_order: int = 0,
-    context: Context,
-) -> object:
-    walk = _walk(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+@operator("MaxPool", settings=PoolSettings)
+def max_pool(x: Any, *, settings: PoolSettings, storage_order: int = 0, context: Context) -> object:
+    walk = settings.whole(x, settings.walk(x))
     least = -np.inf if is_float(x) else int(np.iinfo(dtype_of(x)).min)
     seen = windows(padded(channels_last(x), walk, least), walk)
     made = gc.max(seen, _over_windows(walk))
@@ -90,20 +77,10 @@ def _places(x: Any, walk: Walk, seen: Any, storage_order: int) -> object:
     return channels_first(first + offsets)
 
 
-@operator("AveragePool")
-def average_pool(
-    x: Any,
-    *,
-    auto_pad: str,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-) -> object:
-    walk = _walk(x, kernel_shape, strides, pads, dilations, auto_pad, 0)
-    whole = with_whole_windows(walk, shape_of(x)[2:]) if ceil_mode else walk
+@operator("AveragePool", settings=PoolSettings)
+def average_pool(x: Any, *, settings: PoolSettings, count_include_pad: int = 0) -> object:
+    walk = settings.walk(x)
+    whole = settings.whole(x, walk)
     total = gc.sum(windows(padded(channels_last(x), whole), whole), _over_windows(whole))
     if not whole.is_padded or (count_include_pad and whole == walk):
         count = 1
@@ -127,19 +104,9 @@ def _counts(extents: Sequence[Dim], walk: Walk, whole: Walk, include: bool) -> A
     return counts[..., None]
 
 
-@operator("LpPool")
-def lp_pool(
-    x: Any,
-    *,
-    auto_pad: str,
-    kernel_shape: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    ceil_mode: int = 0,
-    p: int,
-) -> object:
-    walk = _walk(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+@operator("LpPool", settings=PoolSettings)
+def lp_pool(x: Any, *, settings: PoolSettings, p: int) -> object:
+    walk = settings.whole(x, settings.walk(x))
     powers = gc.power(gc.abs(channels_last(x)), p)
     total = gc.sum(windows(padded(powers, walk), walk), _over_windows(walk))
     return channels_first(gc.power(total, 1.0 / p))

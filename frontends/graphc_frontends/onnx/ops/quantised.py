@@ -7,7 +7,7 @@ f64 else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from graphc.support.element_types import lacking_name
 from graphc.support.short_types import SHORT_FLOATS, SHORT_INTEGERS, SHORT_TYPES
 from graphc_frontends.onnx.operators import operator
-from graphc_frontends.onnx.ops.convolution import conv
+from graphc_frontends.onnx.ops.convolution import ConvSettings, conv
 from graphc_frontends.onnx.ops.elementwise import cast_to, round_, within
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
@@ -204,22 +204,24 @@ def _requantised(made: Any, x_scale: Any, w_scale: Any, y_scale: Any, y_zero: An
 # --- convolutions --------------------------------------------------------------------------------
 
 
-def _convolved(x: Any, w: Any, x_zero: Any, w_zero: Any, settings: Mapping[str, Any]) -> Any:
+def _convolved(x: Any, w: Any, x_zero: Any, w_zero: Any, settings: ConvSettings) -> Any:
     """The convolution of what is left of both without their zero points, as exact floats."""
     terms: Any = 1
     for n in shape_of(w)[1:]:
         terms = terms * n
     dtype = _exact(terms, x, w)
     kernel = _difference(w, _along(w_zero, rank_of(w) - 1), dtype)
-    return conv(_difference(x, x_zero, dtype), kernel, None, **settings)
+    return conv(_difference(x, x_zero, dtype), kernel, settings=settings)
 
 
-@operator("ConvInteger", settings_of=conv)
-def conv_integer(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, **settings: Any) -> object:
+@operator("ConvInteger", settings=ConvSettings)
+def conv_integer(
+    x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, *, settings: ConvSettings
+) -> object:
     return _as_i32(_convolved(x, w, x_zero, w_zero, settings))
 
 
-@operator("QLinearConv", settings_of=conv)
+@operator("QLinearConv", settings=ConvSettings)
 def qlinear_conv(
     x: Any,
     x_scale: Any,
@@ -230,7 +232,8 @@ def qlinear_conv(
     y_scale: Any,
     y_zero: Any,
     bias: Any = None,
-    **settings: Any,
+    *,
+    settings: ConvSettings,
 ) -> object:
     """The scale and the zero point of w may be those of each feature; the bias is in units of the
     product of both scales."""

@@ -12,6 +12,7 @@ import graphc as gc
 from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.graph import Context
 from graphc_frontends.onnx.operators import operator
+from graphc_frontends.onnx.parts import OF_A_PART, Part, is_whole, part_of, turned
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     Dim,
@@ -31,6 +32,7 @@ from graphc_frontends.onnx.values import (
     product_of,
     rank_of,
     shape_of,
+    unsupported,
     with_numbers,
 )
 
@@ -146,7 +148,17 @@ def _repeated(x: Any, target: Sequence[Dim], context: Context) -> Any:
 
 @operator("Concat")
 def concat(*inputs: Any, axis: int) -> object:
+    if any(isinstance(x, Part) for x in inputs):
+        return _joined(inputs, axis)
     return of(*inputs).concatenate(computed(*inputs), axis)
+
+
+def _joined(parts: Sequence[Any], axis: int) -> object:
+    match parts:
+        case [Part() as behind, Part() as before] if is_whole(behind, before, axis):
+            return turned(before)
+        case _:
+            raise unsupported(f"joining {OF_A_PART} with something else than the rest of the array")
 
 
 @operator("Split")
@@ -194,15 +206,17 @@ def slice_1(
 def slice_10(
     x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None, *, context: Context
 ) -> object:
+    along = [0] if axes is None else known_ints(axes, "the axes")
+    each = [1] if steps is None else known_ints(steps, "the steps")
+    if len(along) == 1 and each == [1]:
+        part = part_of(x, starts, ends, along[0], context.builder)
+        if part is not None:
+            return part
     first, last = known_sizes(starts, "the starts"), known_sizes(ends, "the ends")
     if is_known(x) and any(isinstance(n, Symbol) for n in (*first, *last)):
         x = context.builder.hold(with_numbers(x)[0]) if not has_sizes(x) else with_numbers(x)[0]
     return _sliced(
-        x,
-        first,
-        last,
-        None if axes is None else known_ints(axes, "the axes"),
-        None if steps is None else known_ints(steps, "the steps"),
+        x, first, last, axes if axes is None else along, steps if steps is None else each
     )
 
 

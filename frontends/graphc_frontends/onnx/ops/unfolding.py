@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import graphc as gc
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.values import dtype_of, known_ints, mistake, shape_of
-from graphc_frontends.onnx.windows import Walk, channels_last, padded, walk_of, windows
+from graphc_frontends.onnx.windows import Walk, WindowSettings, channels_last, padded, windows
 
 
-@operator("Col2Im")
-def col2im(
-    x: Any,
-    image_shape: Any,
-    block_shape: Any,
-    *,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> object:
+@operator("Col2Im", settings=WindowSettings)
+def col2im(x: Any, image_shape: Any, block_shape: Any, *, settings: WindowSettings) -> object:
     """Images of [samples, channels · elements, windows]: the transpose of taking windows."""
     extents = known_ints(image_shape, "the sizes of the image")
     sizes = known_ints(block_shape, "the sizes of windows")
     samples, columns, count = shape_of(x)
     zeros = gc.zeros((samples, columns // prod(sizes), *extents), dtype_of(x))
-    walk = walk_of(zeros, sizes, strides, pads, dilations, "NOTSET")
+    walk = settings.walk(zeros, sizes)
     places = walk.places(extents)
     if columns % prod(sizes) or count != prod(places):
         message = (

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="requires the package onnx (graphc[onnx])")
 
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import graphc as gc
@@ -102,10 +102,46 @@ def test_over_a_third_axis(tmp_path: Path) -> None:
         np.testing.assert_allclose(call(x=x)["y"], fixed(x=x)["y"], 1e-4, 1e-5)
 
 
-def test_an_output_shape_needs_known_sizes(tmp_path: Path) -> None:
-    weights = {"w": RANDOM.normal(size=(4, 1, 2, 2)).astype(np.float32)}
-    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[8, 8])
-    path = saved(model([node], {"x": [1, 4, "h", 4]}, ["y"], weights), tmp_path)
-    with pytest.raises(gc.GraphcError, match="output_shape over an axis of the size H") as caught:
-        gc.load_program(path, bounds={"h": 7})
-    assert caught.value.diagnostics[0].slug == "not-supported"
+def shaped(how: str, folder: Path, *, kind: int = TensorProto.FLOAT, shape: bool = True) -> Path:
+    """A node that is told how large its images are; without `shape` they are what windows reach."""
+    given: dict[str, Any] = {"strides": [2, 3], "group": 2}
+    if shape:
+        given |= {"auto_pad": how, "output_shape": [9, 10], "output_padding": [1, 0]}
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **given)
+    weights = {"w": np.random.default_rng(4).normal(size=(4, 3, 3, 4))}
+    weights["w"] = weights["w"].astype(helper.tensor_dtype_to_np_dtype(kind))
+    return saved(model([node], {"x": ["n", 4, "h", "w"]}, ["y"], weights, kind=kind), folder)
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+@pytest.mark.parametrize("how", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
+def test_an_output_shape(how: str, backend: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    path = shaped(how, tmp_path)
+    call = gc.compile(gc.load_program(path, bounds={"h": 7, "w": 6}), backend=backend)
+    judge = runtime.InferenceSession(path)
+    for n, h, w in ((2, 4, 4), (1, 7, 3), (0, 5, 6), (3, 5, 6)):
+        x = RANDOM.normal(size=(n, 4, h, w)).astype(np.float32)
+        (wanted,) = judge.run(None, {"x": x})
+        np.testing.assert_allclose(call(x=x)["y"], wanted, 1e-4, 1e-5, err_msg=f"{n, h, w}")
+    # larger than what the windows reach, which ONNX Runtime refuses: there are zeros
+    x = RANDOM.normal(size=(1, 4, 1, 2)).astype(np.float32)
+    (few,) = runtime.InferenceSession(shaped(how, tmp_path, shape=False)).run(None, {"x": x})
+    behind = [(0, 0), (0, 0), *((0, n - m) for n, m in zip((9, 10), few.shape[2:], strict=True))]
+    np.testing.assert_allclose(call(x=x)["y"], np.pad(few, behind), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("backend", RUN_HERE)
+def test_the_gradients_of_an_output_shape(backend: str, tmp_path: Path) -> None:
+    """What the sum of all elements changes by, which is linear in each of x and w."""
+    net = gc.load_program(
+        shaped("SAME_UPPER", tmp_path, kind=TensorProto.DOUBLE), bounds={"h": 7, "w": 6}
+    )
+    call = gc.compile(net, gradients=["x", "w"], backend=backend)
+    weights = net.parameters["w"].copy()
+    for n, h, w in ((2, 4, 4), (1, 1, 2), (3, 7, 6)):
+        x, change = RANDOM.normal(size=(2, n, 4, h, w))
+        made = call(x=x)
+        moved = call(x=x + change)["y"].sum() - made["y"].sum()
+        np.testing.assert_allclose((made["gradient.x"] * change).sum(), moved, 1e-9)
+        np.testing.assert_allclose((made["gradient.w"] * weights).sum(), made["y"].sum(), 1e-9)
