@@ -265,12 +265,12 @@ def test_equal_numbers_have_no_variance_below_zero(backend: str) -> None:
         {normalised("x", 64, 0, "epsilon=1e-12")}
         e = SumElements(n0, tag=criteria)
     """
-    x = np.repeat(1e4 * RNG.standard_normal((1, 64)), 9, axis=0)
+    x = np.repeat(1e4 * RNG.standard_normal((1, 64)), 1001, axis=0)
 
     def run(_: int, member: gc.comm.Communicator) -> Array:
         net = network(text)
         step = gc.compile_training(
-            net, learner=gc.SGD(0.0), batch=9, backend=backend, comm=member, sync_batchnorm=True
+            net, learner=gc.SGD(0.0), batch=1001, backend=backend, comm=member, sync_batchnorm=True
         )
         step(x=x[member.rank :: member.size])
         return net.parameters["v0"]
