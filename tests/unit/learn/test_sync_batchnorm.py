@@ -151,10 +151,13 @@ def test_in_f32_too(what: str, members: int, backend: str) -> None:
     require_close(found, alone, 2e-5)
 
 
-def test_truncated_sequences() -> None:
-    alone = train("sequences", None, "llvm", truncate=2)
-    found = together(2, lambda _, m: train("sequences", m, "llvm", truncate=2))
-    require_close(found, alone, 1e-12)
+@pytest.mark.parametrize(("precision", "tolerance"), [("f64", 1e-12), ("f32", 2e-5)])
+def test_truncated_sequences(precision: str, tolerance: float) -> None:
+    """In the last calls of a minibatch some have columns, and no step of a sequence in them."""
+    options = {"truncate": 2, "precision": precision}
+    alone = train("sequences", None, "llvm", **options)
+    found = together(2, lambda _, m: train("sequences", m, "llvm", **options))
+    require_close(found, alone, tolerance)
 
 
 @pytest.mark.parametrize(
@@ -423,10 +426,10 @@ def channels(x: Any, W: Any, V: Any, scale: Any, bias: Any, mean: Any, variance:
     return gc.reshape(gc.tanh(h), (x.shape[0], 15)) @ V
 
 
-def program(rule: Any, samples: str = "N") -> gc.Program:
+def program(rule: Any, samples: str = "N", dtype: str = "f64") -> gc.Program:
     bounds = {"N": 11} if samples == "N" else {}
-    drawn = {name: value.copy() for name, value in DRAWN.items()}
-    return gc.program(rule, {"x": f"{samples}x3x4xf64"}, parameters=drawn, bounds=bounds)
+    drawn = {name: value.astype(dtype.replace("f", "float")) for name, value in DRAWN.items()}
+    return gc.program(rule, {"x": f"{samples}x3x4x{dtype}"}, parameters=drawn, bounds=bounds)
 
 
 @NATIVE
@@ -489,6 +492,36 @@ def test_programs_by_members_with_other_numbers_of_samples(
         return [float(step(**given)["loss"]) for _ in range(3)], dict(net.parameters)
 
     require_close(together(len(parts), lambda _, m: run(m)), run(None), 1e-11)
+
+
+@pytest.mark.parametrize(
+    ("backend", "cuts"),
+    [
+        *((backend, (0, 0, 1, 11)) for backend in ("reference", "numpy", "llvm")),
+        *((backend, (0, 4, 11)) for backend in ("c", "cuda")),
+    ],
+)
+def test_programs_in_f32(backend: str, cuts: Sequence[int]) -> None:
+    require_backend(backend)
+    parts = [slice(a, b) for a, b in pairwise(cuts)]
+    given = {name: array.astype(np.float32) for name, array in GIVEN.items()}
+
+    def run(member: gc.comm.Communicator | None) -> Found:
+        some = slice(None) if member is None else parts[member.rank]
+        net = program(channels, dtype="f32")
+        step = step_of(net, member, backend)
+        its = {name: array[some] for name, array in given.items()}
+        return [float(step(**its)["loss"]) for _ in range(3)], dict(net.parameters)
+
+    require_close(together(len(parts), lambda _, m: run(m)), run(None), 2e-5)
+
+
+@pytest.mark.parametrize(("dtype", "sums"), [("f32", 1 + 2), ("f64", 1 + 3)])
+def test_how_often_members_meet_for_programs(dtype: str, sums: int) -> None:
+    member = Twin()
+    step = step_of(program(channels, dtype=dtype), member, "numpy")
+    step(**{name: array.astype(dtype.replace("f", "float")) for name, array in GIVEN.items()})
+    assert member.sums == sums
 
 
 @NATIVE
