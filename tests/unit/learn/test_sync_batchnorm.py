@@ -343,10 +343,10 @@ class Twin:
 
 
 def twins(
-    text: str, backend: str, member: Twin, *, sync: bool = True, precision: str = "f32"
+    net: gc.Network, backend: str, member: Twin, *, sync: bool = True, precision: str = "f32"
 ) -> TrainingStep:
     return gc.compile_training(
-        network(text),
+        net,
         learner=MOMENTUM,
         batch=8,
         backend=backend,
@@ -381,20 +381,23 @@ def test_how_often_members_meet(text: str, precision: str, nodes: int, backend: 
     some = {name: array[:8] for name, array in ROWS.items()}
     for sync, sums in ((False, 1), (True, 1 + nodes)):
         member = Twin()
-        twins(text, backend, member, sync=sync, precision=precision)(**some)
+        twins(network(text), backend, member, sync=sync, precision=precision)(**some)
         assert member.sums == sums
 
 
-@pytest.mark.parametrize("backend", ["numpy", "llvm", "c"])
+@pytest.mark.parametrize("backend", ["reference", "numpy", "llvm", "c", "cuda"])
 @pytest.mark.parametrize("failing", [0, 3, 4])
 def test_an_error_of_any_sum_is_that_of_the_call(backend: str, failing: int) -> None:
-    """The next call is not of another mind."""
+    """Nothing is updated, running values neither, and the next call is not of another mind."""
     require_backend(backend)
     some = {name: array[:8] for name, array in ROWS.items()}
-    member = Twin(failing)
-    step = twins(DENSE, backend, member)
+    net, member = network(DENSE), Twin(failing)
+    step = twins(net, backend, member)
+    before = {name: array.copy() for name, array in net.parameters.items()}
     with pytest.raises(gc.GraphcError, match=f"sum {failing} is not there"):
         step(**some)
+    for name, array in before.items():
+        assert np.array_equal(net.parameters[name], array)
     assert np.isfinite(float(step(**some)["e"]))
     assert member.sums == failing + 1 + 5
 
