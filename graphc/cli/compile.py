@@ -144,6 +144,14 @@ minibatch_options = stack(
         "numbers in the header are for.  [default: the most of a call]",
     ),
     click.option(
+        "--comm-sync-batchnorm",
+        "sync_batchnorm",
+        cls=MinibatchOption,
+        is_flag=True,
+        help="With --members: normalise by the samples of all members in BatchNormalization, in "
+        "place of each member's own. The step then has more than one sum (docs/c.md).",
+    ),
+    click.option(
         *("--comm", "--comm-order", "--comm-shards", "--comm-split", "--comm-wire"),
         hidden=True,
         multiple=True,
@@ -252,6 +260,8 @@ def command(
     check_reports([timing.time_json], [model, *definitions.macros, *made_files])
     if not wanted.train:
         refuse_given(OF_STEPS, "is for --train")
+    if not minibatches.members:
+        refuse_given(("sync_batchnorm",), "is for --train --members")
     with options.phases.measure("read the network"):
         if wanted.train:
             asked = objective.objective()

@@ -493,7 +493,7 @@ def training_passes(
         seed=int(seed),
         recompute=options.recompute,
         contraction=options.contraction,
-        sync_batchnorm=sync and members > 1,
+        sync_batchnorm=sync and members != 1,
     )
     return outputs, passes
 
