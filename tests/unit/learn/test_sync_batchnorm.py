@@ -76,16 +76,21 @@ STEPS = {
     "x": [RNG.standard_normal((n, 3)) for n in LENGTHS],
     "t": [RNG.standard_normal((n, 2)) for n in LENGTHS],
 }
+LONG = {
+    name: [RNG.standard_normal((n, rows)) for n in (37, 3, 2, 5, 9, 4, 1, 2, 6, 28)]
+    for name, rows in (("x", 3), ("t", 2))
+}
 TRAININGS: dict[str, tuple[str, dict[str, Any], int]] = {
     "dense": (DENSE, ROWS, 7),
     "images": (IMAGES, PIXELS, 5),
     "sequences": (LOOP, STEPS, 3),
 }
+OTHERS = {"long": (LOOP, LONG, 8)}
 
 
 def train(what: str, member: gc.comm.Communicator | None, backend: str, **options: Any) -> Found:
     """The criterion of each epoch, and the parameters in the end."""
-    text, data, minibatch = TRAININGS[what]
+    text, data, minibatch = (TRAININGS | OTHERS)[what]
     net = network(text)
     given: dict[str, Any] = {"precision": "f64", "epochs": 2, "dropout": 0.25, **options}
     records = gc.train(
@@ -149,6 +154,15 @@ def test_in_f32_too(what: str, members: int, backend: str) -> None:
     alone = train(what, None, backend, precision="f32")
     found = together(members, lambda _, m: train(what, m, backend, precision="f32"))
     require_close(found, alone, 2e-5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("members", [2, 4])
+def test_sequences_dealt_by_length(members: int, backend: str) -> None:
+    """Who has one long sequence normalises by the short ones of the others, too."""
+    require_backend(backend)
+    alone = train("long", None, backend)
+    require_close(together(members, lambda _, m: train("long", m, backend)), alone, 1e-12)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("f64", 1e-12), ("f32", 2e-5)])
