@@ -4,7 +4,9 @@
 
 Both sums are made at once, of f64: the difference loses (mean / deviation)² roundings of 2⁻⁵³, less
 than what f32 numbers with that mean have lost already. Numbers of f64 have nothing wider to be
-added in: for them the mean comes first, and then the variance around it.
+added in: for them the mean comes first, and then the variance around it. Each member's mean and
+variance, gathered, would cancel nothing, but be as many more numbers as there are members, and in
+files nobody knows how many those are.
 """
 
 from __future__ import annotations
