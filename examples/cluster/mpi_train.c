@@ -20,7 +20,8 @@ enum { PIXELS = 64, CLASSES = 10, MOST = 2000 };
 
 static float pixels[MOST][PIXELS], labels[MOST][CLASSES];
 
-/* What the step calls for its sum. MPI says by itself what goes wrong, and ends the job. */
+/* What the step calls for its sums: statistics of BatchNormalization, of f64, and gradients. MPI says
+ * by itself what goes wrong, and ends the job. */
 static int32_t add(void *context, int64_t sum, void *data, int64_t count, int32_t bytes)
 {
     (void)sum;
@@ -83,11 +84,12 @@ int main(int argc, char **argv)
         for (int first = 0; first < samples; first += STEP_MINIBATCH, steps++) {
             int end = first + STEP_MINIBATCH < samples ? first + STEP_MINIBATCH : samples;
             /* The numbers are those of the minibatch of all, the last of which is shorter. */
-            double momentum = pow(STEP_NUM_MOMENTUM, (double)(end - first) / STEP_MINIBATCH);
+            double all_samples = end - first;
+            double momentum = pow(STEP_NUM_MOMENTUM, all_samples / STEP_MINIBATCH);
             int64_t n = gather(first + rank, end, size, x, y);
             float loss, wrong;
-            int32_t code = step_run(n, x[0], y[0], DROPOUT, steps, STEP_NUM_LEARNING_RATE, momentum,
-                &loss, &wrong, state, arena, &members);
+            int32_t code = step_run(n, x[0], y[0], all_samples, DROPOUT, steps,
+                STEP_NUM_LEARNING_RATE, momentum, &loss, &wrong, state, arena, &members);
             if (code) {
                 fprintf(stderr, "member %d: %s\n", rank, step_status(code));
                 MPI_Abort(all, 1);

@@ -29,8 +29,12 @@ x = Input(64, tag=feature)
 labels = Input(10, tag=label)
 scaled = Scale(0.0625, x)
 kernel = Parameter(50, 64, init=uniform, initValueScale=0.5)
+scale = Parameter(50, 1, init=fixedValue, value=1)
 shift = Parameter(50, 1, init=fixedValue, value=0)
-h = Dropout(Tanh(Plus(Times(kernel, scaled), shift)))
+mean = Parameter(50, 1, init=fixedValue, value=0, needGradient=false)
+inverse = Parameter(50, 1, init=fixedValue, value=1, needGradient=false)
+seen = BatchNormalization(Times(kernel, scaled), scale, shift, mean, inverse, expAvgFactor=0.1)
+h = Dropout(Tanh(seen))
 w = Parameter(10, 50, init=uniform, initValueScale=0.5)
 bias = Parameter(10, 1, init=fixedValue, value=0)
 logits = Plus(Times(w, h), bias)
@@ -46,7 +50,7 @@ def main(members: list[int], epochs: int, out: Path) -> int:
     (out / "step.ndl").write_text(NETWORK)
     graphc = [sys.executable, "-c", "from graphc.cli.main import console; console()"]
     learner = ["--learning-rate", str(RATE), "--momentum", str(MOMENTUM), "--bound", str(MINIBATCH)]
-    step = ["compile", "step.ndl", "--train", "--members", *learner]
+    step = ["compile", "step.ndl", "--train", "--members", "--comm-sync-batchnorm", *learner]
     run([*graphc, *step, "-o", "step", "--emit", "so,header"], out)
     program = ["mpicc", "-std=c11", "-O2", "-I.", str(HERE / "mpi_train.c"), "./step.so", "-lm"]
     run([*program, "-o", "mpi_train", "-Wl,-rpath,$ORIGIN"], out)

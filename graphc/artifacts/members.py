@@ -13,6 +13,8 @@ places in a minibatch count.
 
 from __future__ import annotations
 
+import textwrap
+
 from graphc.runtime.shared_sums import SumLayout
 from graphc.runtime.signature import Signature
 from graphc.support.member_place import SHARD, SHARDS
@@ -28,6 +30,9 @@ WORDS = {name: i for i, name in enumerate(FIELDS)}
 FIELD_OF = {SHARD: "rank", SHARDS: "size"}
 """Where in the table the numbers of a call are that say which member it is of."""
 
+LINE = 88
+"""Characters of a line of documentation."""
+
 MEMBER_STATUS = {
     NO_SUM: "the sum over members was not made: all_reduce gave another number than 0",
     BAD_RANK: "the rank of the member is not one of 0 to size - 1",
@@ -41,7 +46,7 @@ TABLE = f"""\
  *             4 or 8 bytes: the same bits on every member. Returns 0, or anything else where there
  *             is no sum
  * context     what it is given first; may be NULL
- * sum         which of the step's sums it is, from 0 on
+ * sum         which of the step's sums it is, from 0 on; all members make them in this order
  * rank, size  which member this is, from 0 on, and how many there are */
 typedef struct {{
     int32_t (*all_reduce)(void *context, int64_t sum, void *data, int64_t count, int32_t bytes);
@@ -57,21 +62,21 @@ def takes_members(signature: Signature) -> bool:
 
 
 def member_macros(signature: Signature, upper: str) -> list[str]:
-    """Names of statuses, and how many bytes are added."""
+    """Names of statuses, how many sums there are, and the most bytes of one."""
     if not takes_members(signature):
         return []
     return [
         f"#define {upper}_NO_SUM {NO_SUM}",
         f"#define {upper}_BAD_RANK {BAD_RANK}",
+        f"#define {upper}_SUMS {len(signature.sums)}",
         f"#define {upper}_SUM_BYTES {sum_bytes(signature)}",
     ]
 
 
 def sum_bytes(signature: Signature) -> int:
-    """Of the one array that members add in a call."""
-    (results,) = signature.sums
-    layout = SumLayout.of(results)
-    return layout.size * layout.dtype.itemsize
+    """Of the largest array that members add in a call."""
+    layouts = [SumLayout.of(results) for results in signature.sums]
+    return max(layout.size * layout.dtype.itemsize for layout in layouts)
 
 
 def member_documentation(signature: Signature) -> list[str]:
@@ -79,15 +84,18 @@ def member_documentation(signature: Signature) -> list[str]:
     if not takes_members(signature):
         return []
     name, upper = signature.name, signature.name.upper()
-    return [
-        "All members make a call together, each with its own samples of a minibatch, maybe none,",
-        "and with the same numbers, those for the samples of all. In it one array of",
-        f"{upper}_SUM_BYTES bytes in the arena is added over them by `members->all_reduce`, in the",
-        f"thread that called {name}_run. Outputs are of the minibatch of all, and the state stays",
-        f"the same on every member. With {upper}_NO_SUM it is as it was before the call. Where",
-        "places in a minibatch count, member `rank` has every `size`-th sample, from `rank` on.",
-        "",
-    ]
+    arrays = f"one array of {upper}_SUM_BYTES bytes in the arena is"
+    if len(signature.sums) > 1:
+        arrays = f"{upper}_SUMS arrays of up to {upper}_SUM_BYTES bytes in the arena are"
+    text = (
+        "All members make a call together, each with its own samples of a minibatch, maybe none, "
+        f"and with the same numbers, those for the samples of all. In it {arrays} added over them "
+        f"by `members->all_reduce`, in the thread that called {name}_run. Outputs are of the "
+        "minibatch of all, and the state stays the same on every member. With "
+        f"{upper}_NO_SUM it is as it was before the call. Where places in a minibatch count, "
+        "member `rank` has every `size`-th sample, from `rank` on."
+    )
+    return [*textwrap.wrap(text, LINE), ""]
 
 
 def member_statuses(signature: Signature) -> list[str]:

@@ -116,7 +116,7 @@ class ArtifactOption(RecordOption):
 OF_COMMUNICATORS = (
     *("--comm", "--comm-order", "--comm-patience", "--comm-shards", "--comm-split", "--comm-wire"),
 )
-FLAGS_OF_COMMUNICATORS = ("--comm-overlap", "--comm-sync-batchnorm")
+FLAGS_OF_COMMUNICATORS = ("--comm-overlap", "--no-comm-overlap")
 """Options of `graphc train` that steps in files do not have."""
 
 
@@ -150,6 +150,14 @@ minibatch_options = stack(
         metavar="N",
         help="The samples of a minibatch, of all members together, that rates refer to and the "
         "numbers in the header are for.  [default: the most of a call]",
+    ),
+    click.option(
+        "--comm-sync-batchnorm",
+        "sync_batchnorm",
+        cls=MinibatchOption,
+        is_flag=True,
+        help="With --members: normalise by the samples of all members in BatchNormalization, in "
+        "place of each member's own. The step then has more than one sum (docs/c.md).",
     ),
     click.option(
         *OF_COMMUNICATORS,
@@ -269,6 +277,8 @@ def command(
     check_reports([timing.time_json], [model, *definitions.macros, *made_files])
     if not wanted.train:
         refuse_given(OF_STEPS, "is for --train")
+    if not minibatches.members:
+        refuse_given(("sync_batchnorm",), "is for --train --members")
     with options.phases.measure("read the network"):
         if wanted.train:
             asked = objective.objective()

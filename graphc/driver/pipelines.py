@@ -15,6 +15,7 @@ from graphc.passes.apply_learner import ApplyLearner
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.expand_nodes import DEFAULT_ENTRIES, ExpandNodes
 from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.join_sums import JoinSums
 from graphc.passes.loop_gradient import Recompute
 from graphc.passes.manager import Pass
 from graphc.passes.merge_products import MergeProducts
@@ -195,7 +196,8 @@ def array_training(
         SynthesizeGradient(criterion, tuple(trained), recompute),
     ]
     # After simplifying it shows which gradients are sums of lookups.
-    return [*gradients, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
+    made = [*gradients, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
+    return made if learner.members == 1 else [*made, JoinSums()]
 
 
 def training_gradients(

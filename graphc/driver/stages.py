@@ -84,11 +84,11 @@ def compile_stages(
     """A function that meets other members where its collectives stand.
 
     shards  those of a minibatch that this member computes
-    parts   the rows of arguments that this member has
+    parts   the rows of arguments that this member has, which are updated as soon as they may
     """
     signature = lowered.signature
     shards = shards or Shards(signature, 1, "")
-    modules, meetings = cut(lowered.module, lowered.function, updates_last=shards.count > 1)
+    modules, meetings = cut(lowered.module, lowered.function, updates_last=not parts)
     stages = [Stage(*compile_operations(m, options)) for m in modules]
     return StagedFunction(signature, stages, meetings, communicator, shards, parts)
 
@@ -98,7 +98,8 @@ def cut(
 ) -> tuple[list[Module], list[list[Exchange]]]:
     """The stages, and what members exchange behind each but the last.
 
-    updates_last  arguments are updated in the last stage alone: others are computed several times
+    updates_last  arguments are updated in the last stage alone: others are computed several times,
+                  for shards, and a meeting behind them may fail
     """
     return _Cut(module, function, updates_last).made()
 

@@ -157,7 +157,7 @@ def step_passes(
     )
     if not trained.as_inference:
         samples = str(sample_dim(trained.program))
-        made = [ExpandTraining(seed, members, samples, sync and members > 1), *made]
+        made = [ExpandTraining(seed, members, samples, sync and members != 1), *made]
     return made if only_tensors else all_passes(made, options)
 
 

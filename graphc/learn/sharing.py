@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from graphc.driver.compile import node_names
 from graphc.model.model import Model
+from graphc.ops.nodes.normalisation import normalises_by_minibatch
+from graphc.passes.expand_nodes import inputs_of
 from graphc.runtime.communicators.communicator import (
     Communicator,
     has_own_shards,
@@ -16,16 +18,21 @@ from graphc.runtime.communicators.communicator import (
 from graphc.runtime.signature import Signature
 from graphc.support.arguments import truth
 from graphc.support.diagnostics import fail
+from graphc.support.graphs import reachable
 from graphc.support.member_place import SHARD
 
 
-def may_deal(signature: Signature, communicator: Communicator, trained: Sequence[str]) -> bool:
+def may_deal(signature: Signature, communicator: Communicator, *, by_company: bool) -> bool:
     """Whether it decides nothing but the order of sums which member has which sequences: neither
-    places in the minibatch, nor statistics that each takes of its own, nor bits of shards."""
-    updated = {result.updates for result in signature.results}
-    moved = {a.name for a in signature.with_role("parameter") if a.name in updated}
+    places in the minibatch, nor bits of shards, nor, `by_company`, statistics of a member's own."""
     is_placed = any(a.name == SHARD for a in signature.with_role("hyperparameter"))
-    return not (is_placed or moved - {*trained} or has_own_shards(communicator))
+    return not (is_placed or by_company or has_own_shards(communicator))
+
+
+def normalises(model: Model, outputs: Sequence[str]) -> bool:
+    """Whether some of the outputs depend on statistics of a minibatch."""
+    roots = [op for name in outputs if (op := model.find(name)) is not None]
+    return any(normalises_by_minibatch(op) for op in reachable(roots, inputs_of))
 
 
 def checked_sync(sync: object, communicator: Communicator | None) -> bool:

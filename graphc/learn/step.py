@@ -42,7 +42,7 @@ from graphc.learn.learner import (
     require_learner,
 )
 from graphc.learn.numbers import Number
-from graphc.learn.sharing import checked_sync, may_deal, split_names
+from graphc.learn.sharing import checked_sync, may_deal, normalises, split_names
 from graphc.learn.shuffle import minibatches
 from graphc.learn.update import update_pass
 from graphc.model.model import Model
@@ -485,7 +485,7 @@ def training_passes(
         seed=int(seed),
         recompute=options.recompute,
         contraction=options.contraction,
-        sync_batchnorm=sync and members > 1,
+        sync_batchnorm=sync and members != 1,
     )
     return outputs, passes
 
@@ -536,7 +536,10 @@ def compile_training_step(
     executable = bind(model, passes_for, options, compile_by)
     bounds = bounds_for(model, outputs, options)
     nominal = (bounds.time * bounds.sequences or options.batch) * members
-    by_length = communicator is not None and may_deal(executable.signature, communicator, trained)
+    by_company = not sync and normalises(model, outputs)
+    by_length = communicator is not None and may_deal(
+        executable.signature, communicator, by_company=by_company
+    )
     step = TrainingStep(
         *(executable, learner, nominal, outputs[0], dropout, communicator), by_length=by_length
     )

@@ -34,10 +34,12 @@ class Minibatches:
 
     nominal  samples of one, which the rates refer to and the numbers are for; None: the bound
     members  whether each is shared by several callers, as many as there are then
+    sync_batchnorm  BatchNormalization is by the samples of all of them
     """
 
     nominal: int | None = None
     members: bool = False
+    sync_batchnorm: bool = False
 
     @property
     def parts(self) -> int:
@@ -59,6 +61,7 @@ def step_of_program(trained: Trained, learner: Learner, minibatches: Minibatches
         passes = step_passes(
             *(trained, learner, options, 0),
             members=minibatches.parts,
+            sync=minibatches.sync_batchnorm,
             only_tensors=not is_for_backend,
         )
         return lower_program(trained.program, options, passes)
@@ -89,7 +92,11 @@ def step_of_network(
     infer(model)
 
     def lowered(options: CompileOptions, is_for_backend: bool) -> Lowered:
-        _, passes = training_passes(model, learner, options, criterion, members=minibatches.parts)
+        _, passes = training_passes(
+            *(model, learner, options, criterion),
+            members=minibatches.parts,
+            sync=minibatches.sync_batchnorm,
+        )
         return (lower if is_for_backend else lower_by)(model, passes, options)
 
     def values() -> Mapping[str, np.ndarray]:

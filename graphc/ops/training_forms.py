@@ -44,6 +44,8 @@ def _infer_drop(types: Sequence[Type], params: DropParams) -> Sequence[Type]:
 
 def _infer_statistic(types: Sequence[Type], params: RunningStatisticParams) -> Sequence[Type]:
     _share(params.momentum, "momentum")
+    if len(types) > 3:
+        raise TypeRuleError(f"requires one mean or none, got {len(types) - 2}")
     return same_types(FLOATS)(types, params)
 
 
@@ -51,7 +53,7 @@ def _drop_reference(_p: DropParams, x: Array) -> Array:
     return x
 
 
-def _statistic_reference(_p: RunningStatisticParams, running: Array, _seen: Array) -> Array:
+def _statistic_reference(_p: RunningStatisticParams, running: Array, *_seen: Array) -> Array:
     return running
 
 
@@ -59,8 +61,8 @@ def _drop_vjp(_b: IRBuilder, _op: Operation, dy: Value) -> list[Value | None]:
     return [dy]
 
 
-def _statistic_vjp(b: IRBuilder, _op: Operation, dy: Value) -> list[Value | None]:
-    return [dy, full_like(b, 0.0, dy)]
+def _statistic_vjp(b: IRBuilder, op: Operation, dy: Value) -> list[Value | None]:
+    return [dy, *(full_like(b, 0.0, dy) for _ in op.operands[1:])]
 
 
 DROP = OpDef(
@@ -80,14 +82,17 @@ DROP = OpDef(
 RUNNING_STATISTIC = OpDef(
     name="running_statistic",
     summary="what has been seen so far; in training what a minibatch shows, which moves the former",
-    operands=("running", "seen"),
+    operands=("running", "seen", "mean*"),
     params=RunningStatisticParams,
     infer=_infer_statistic,
     reference=_statistic_reference,
     codegen=Elementwise(identity_rule),
     vjp=_statistic_vjp,
     jvp=diagonal_jvp,
-    constraints=("in training, running is a parameter of this operation alone",),
+    constraints=(
+        "C1 in training, running is a parameter of this operation alone",
+        "C2 with a mean, seen is the mean square of what that is the mean of, less the mean",
+    ),
     equation="y = running; in training y = seen, running' = momentum · running + "
     "(1 - momentum) · seen",
     source="Ioffe and Szegedy, Batch Normalization, 2015",
@@ -99,9 +104,13 @@ def drop(b: IRBuilder, x: Value, rate: float) -> Value:
     return b.emit_one(DROP, x, params=DropParams(rate))
 
 
-def running_statistic(b: IRBuilder, running: Value, seen: Value, momentum: float) -> Value:
-    """`running`; in training `seen`, towards which `running` moves."""
-    return b.emit_one(RUNNING_STATISTIC, running, seen, params=RunningStatisticParams(momentum))
+def running_statistic(
+    b: IRBuilder, running: Value, seen: Value, momentum: float, mean: Value | None = None
+) -> Value:
+    """`running`; in training `seen`, towards which `running` moves; `mean`: what a variance that is
+    seen is around."""
+    given = (running, seen) if mean is None else (running, seen, mean)
+    return b.emit_one(RUNNING_STATISTIC, *given, params=RunningStatisticParams(momentum))
 
 
 OPS = (DROP, RUNNING_STATISTIC)

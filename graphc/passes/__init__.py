@@ -25,6 +25,7 @@ from graphc.passes.fuse_patches import FusePatches
 from graphc.passes.hoist_loops import HoistLoops
 from graphc.passes.hoist_pooling import HoistPooling
 from graphc.passes.infer_shapes import InferShapes
+from graphc.passes.join_sums import JoinSums
 from graphc.passes.manager import Pass, parse_pipeline
 from graphc.passes.merge_products import MergeProducts
 from graphc.passes.overlap_sums import OverlapSums
@@ -57,6 +58,7 @@ PASSES: dict[str, type[Pass]] = {
         SynthesizeTangent,
         ApplyLearner,
         SplitOutputs,
+        JoinSums,
         OverlapSums,
         AccumulateStatistics,
         Simplify,

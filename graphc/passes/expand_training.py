@@ -16,6 +16,9 @@ has no axis of samples is the same for all of them. With `sync` what a minibatch
 average over all members' samples, for all that read it:
     %0 = mul %seen, …                                     // this member's share of the samples
     %1 = all_reduce %0 {members = 2}                      // in place of %seen
+A variance which says what mean it is around is pooled with that (`ops/pooled_moments.py`), so that
+members need not wait for the mean first.
+
 Leaves nothing of the kind behind: in a step of a loop, where every step would draw the same
 numbers, and for a running value that is no parameter, it is an error. O(operations).
 """
@@ -36,6 +39,7 @@ from graphc.ops.constant import constant, extent, full_like
 from graphc.ops.elementwise import GREATER, add, cast, compare, div, mul, select
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.training import MINIBATCH_SAMPLES, STEP
+from graphc.ops.pooled_moments import can_pool, pooled
 from graphc.ops.random import RANDOM_UNIFORM, Shard, keep_mask
 from graphc.ops.reduction import broadcast
 from graphc.ops.training_forms import (
@@ -65,6 +69,8 @@ def expand_training(
     if shards != 1:
         _require_same_numbers(function, samples)
     found = [op for op in walk(function) if op.opdef in (DROP, RUNNING_STATISTIC)]
+    if sync and shards != 1:
+        _show_samples_of_all(function, found, shards, samples)
     moved: dict[Value, Value] = {}
     drops = 0
     for op in found:
@@ -78,8 +84,6 @@ def expand_training(
                 new = _dropped(b, function, op, seed, drops, parts)
                 drops += 1
             else:
-                if sync and shards > 1:
-                    _show_all(function, op.operands[1], shards, samples)
                 new = _seen(b, function, op, moved)
         op.result.replace_all_uses(new)
         op.erase()
@@ -172,12 +176,49 @@ def _number(function: Function, name: str) -> Value:
     return function.add_argument(name, TensorType((1, 1), DType.I64), "hyperparameter")
 
 
+def _show_samples_of_all(
+    function: Function, found: Sequence[Operation], shards: int, samples: str
+) -> None:
+    """Let statistics of this member's samples be those of all members'."""
+    places = {op: place for place, op in enumerate(function.block)}
+    statistics = [op for op in found if op.opdef is RUNNING_STATISTIC and op in places]
+    is_pooled: set[Operation] = set()
+    for op in statistics:
+        _, seen, *around = op.operands
+        its = [other for other in statistics if other.operands[1] in around]
+        first = -1 if seen.op is None else places[seen.op]
+        if around and can_pool(seen.tensor.dtype) and all(places[m] > first for m in its):
+            _pool(function, op, its, shards, samples)
+            is_pooled |= {op, *its}
+    for op in statistics:
+        if op not in is_pooled:
+            _show_all(function, op.operands[1], shards, samples)
+
+
+def _pool(
+    function: Function, op: Operation, means: Sequence[Operation], shards: int, samples: str
+) -> None:
+    """Show the variance of all members to its statistic, and the mean to those that read it."""
+    _, seen, around = op.operands
+    b = _behind(function, seen)
+    with b.at(op.location):
+        own = _own_samples(b, function, TensorType((1, 1), DType.F64), samples)
+        whole = _number(function, MINIBATCH_SAMPLES)
+        mean, variance = pooled(b, around, seen, own, whole, shards)
+    op.set_operand(1, variance)
+    for its in means:
+        its.set_operand(1, mean)
+
+
+def _behind(function: Function, value: Value) -> IRBuilder:
+    return IRBuilder(function.block, function.block.first if value.op is None else value.op.next)
+
+
 def _show_all(function: Function, seen: Value, shards: int, samples: str) -> None:
     """Let all who read what the samples of this member show read what those of all do: the average
     by how many each member has. One without samples, whose mean may be nan, counts nothing."""
-    made, readers = seen.op, seen.uses
-    b = IRBuilder(function.block, function.block.first if made is None else made.next)
-    with b.at(function.location if made is None else made.location):
+    readers, b = seen.uses, _behind(function, seen)
+    with b.at(function.location if seen.op is None else seen.op.location):
         one = seen.tensor.with_dims((1,) * seen.tensor.rank)
         own = _own_samples(b, function, one, samples)
         whole = cast(b, reshape(b, _number(function, MINIBATCH_SAMPLES), one.dims), one.dtype)
@@ -198,7 +239,7 @@ def _own_samples(b: IRBuilder, function: Function, type: TensorType, samples: st
 
 
 def _seen(b: IRBuilder, function: Function, op: Operation, moved: dict[Value, Value]) -> Value:
-    running, seen = op.operands
+    running, seen = op.operands[:2]
     if running.op is not None or function.roles[running.index] != "parameter":
         message = "what a minibatch shows moves a running value, which has to be a parameter"
         raise fail("argument-type", f"{message}, got `{running.called}`", op.location)

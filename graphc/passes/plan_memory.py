@@ -6,7 +6,7 @@
 
 Results of the function are written where the caller wants them: "result:I", or "argument:I" for one
 that updates an argument. Where that cannot be (a returned argument, a value returned twice, an
-argument still read after its update) a `copy` is added. Everything else lies in the arena at
+argument still read after its update, an update before a sum over members) a `copy` is added. Everything else lies in the arena at
 constant offsets, planned with every dimension at its bound. Leaves alone: what operations compute,
 and, but for `side_by_side`, their order.
 
@@ -130,6 +130,7 @@ def _place_results(function: Function) -> dict[Value, Address]:
     names = [a.name for a in function.arguments]
     terminator = function.block.end
     position = _begin(liveness.operations)
+    last_sum = max((i for i, op in enumerate(liveness.operations) if _is_summed(op)), default=-1)
     outside: dict[Value, Address] = {}
     for index, (info, value) in enumerate(zip(function.results, terminator.operands, strict=True)):
         place = Address("result", index)
@@ -141,6 +142,8 @@ def _place_results(function: Function) -> dict[Value, Address]:
         direct = root.op is not None and root not in outside and not _is_summed(root.op)
         if direct and overwritten is not None:
             direct = _is_read_before(overwritten, root, position, liveness)
+            # Where a sum over members is not made, nothing is updated.
+            direct = direct and root.op is not None and position[root.op] > last_sum
         if not direct:
             root = _copy(value, terminator)
             terminator.set_operand(index, root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.ir.core import IRBuilder, Value
 from graphc.ir.types import TypeRuleError
 from graphc.ops.constant import full_like
-from graphc.ops.elementwise import add, div, mul, sub
+from graphc.ops.elementwise import add, div, mul, stop_gradient, sub
 from graphc.ops.functions import sqrt
 from graphc.ops.movement import reshape
 from graphc.ops.training_forms import running_statistic
@@ -36,10 +36,11 @@ def batch_normalized(
         return broadcast_to(b, reshape(b, column, one_each), shape)
 
     seen = average(b, x, others, keepdims=False)
-    centred = sub(b, x, over(seen))
+    # The slope of a variance is 0 where its mean moves.
+    centred = sub(b, x, over(stop_gradient(b, seen)))
     spread = average(b, mul(b, centred, centred), others, keepdims=False)
     mean = running_statistic(b, mean, seen, momentum)
-    variance = running_statistic(b, variance, spread, momentum)
+    variance = running_statistic(b, variance, spread, momentum, seen)
     deviation = sqrt(b, add(b, variance, full_like(b, epsilon, variance)))
     factor = div(b, scale, deviation)
     offset = sub(b, bias, mul(b, mean, factor))

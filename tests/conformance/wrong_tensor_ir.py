@@ -242,7 +242,12 @@ WRONG_TENSOR_IR: Mapping[str, tuple[str, ...]] = {
         use(
             "running_statistic %a {momentum = 0.5} : tensor<3x5xf32>",
             "graph-structure",
-            "(running, seen), got 1",
+            "(running, seen, mean*), got 1",
+        ),
+        use(
+            "running_statistic %a, %a, %a, %a {momentum = 0.5} : tensor<3x5xf32>",
+            "ill-typed",
+            "requires one mean or none, got 2",
         ),
         use(
             "running_statistic %i, %i {momentum = 0.5} : tensor<3x5xi32>",

@@ -408,8 +408,8 @@ def test_a_killed_member_ends_the_job_and_one_goes_on_with_the_same_bits(
 def test_processes_in_c_train_what_one_member_does_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One library for any number of them; alone it makes the bits that Python does."""
+    """One library for any number of them, which normalise by the samples of all."""
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples/cluster/mpi_train.py"))
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
-    assert example["main"]([1, 3], 2, tmp_path) == 0
+    assert example["main"]([1, 2, 3], 2, tmp_path) == 0

@@ -211,8 +211,8 @@ def _random_uniform(g: Graph, _op: Operation, counter: str, key: str) -> str:
     return g.node("Mul", g.cast(g.cast(upper, DType.I64), DType.F32), unit)
 
 
-def _running_statistic(g: Graph, _op: Operation, running: str, seen: str) -> str:
-    """The former, in the shape of both."""
+def _running_statistic(g: Graph, _op: Operation, running: str, seen: str, *_mean: str) -> str:
+    """The first, in the shape of all."""
     return g.node("Where", g.file.array(np.array(True)), running, seen)
 
 

@@ -33,7 +33,7 @@ from graphc.ops.nodes.layout import (
 )
 from graphc.ops.nodes.statistics import columns_of, refine_two_columns, with_two_columns
 from graphc.ops.nodes.training import MINIBATCH_SAMPLES, TrainingCall
-from graphc.ops.reduction import broadcast, reduce_sum
+from graphc.ops.reduction import broadcast
 
 RUNNING = (3, 4)
 """The operands that training moves without a gradient."""
@@ -169,10 +169,7 @@ def _expand_training(
     positions = rows // channels
     dims = (shown[0], positions, channels)
     pixels = reshape(b, x, dims)
-    mean = call.mean(b, reduce_sum(b, pixels, (0, 1)), positions)
-    centred = sub(b, pixels, broadcast(b, mean, dims))
-    squares = reduce_sum(b, mul(b, centred, centred), (0, 1))
-    variance = call.mean(b, squares, positions)
+    mean, variance, centred = call.moments(b, pixels, (0, 1), positions)
     deviation = sqrt(b, add(b, variance, full_like(b, params.epsilon, variance)))
     inverse = div(b, full_like(b, 1.0, deviation), deviation)
     for index, run, seen in ((3, run_mean, mean), (4, run_inverse, inverse)):

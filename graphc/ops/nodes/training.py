@@ -9,18 +9,20 @@ asks for them, so a network without such nodes is trained by the function it alw
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from graphc.ir.core import Function, IRBuilder, Operation, Value
 from graphc.ir.types import DType, Symbol, TensorType
 from graphc.ops.communication import ANY_NUMBER, all_reduce
 from graphc.ops.constant import extent, full_like
-from graphc.ops.elementwise import div, mul
+from graphc.ops.elementwise import div, maximum, mul, stop_gradient, sub
 from graphc.ops.movement import reshape
 from graphc.ops.nodes.layout import display_name
 from graphc.ops.nodes.leaves import PARAMETER
+from graphc.ops.pooled_moments import can_pool, pooled
 from graphc.ops.random import Shard
-from graphc.ops.reduction import broadcast
+from graphc.ops.reduction import broadcast, reduce_sum
 from graphc.support.diagnostics import DiagnosticSink
 from graphc.support.member_place import SHARD, SHARDS
 
@@ -75,19 +77,48 @@ class TrainingCall:
         """How many training calls came before this one, i64[1, 1]."""
         return self.hyperparameter(STEP, DType.I64)
 
-    def mean(self, b: IRBuilder, total: Value, each: int) -> Value:
-        """The mean of numbers of the minibatch, of which each sample has as many.
+    def moments(
+        self, b: IRBuilder, x: Value, axes: Sequence[int], each: int
+    ) -> tuple[Value, Value, Value]:
+        """Mean and variance of a minibatch, and x less the mean.
 
-        total  their sum over the samples of this call
+        axes, each  those of samples and of places of a sample, and how many of the latter
         """
-        one = TensorType((1,) * total.tensor.rank, total.tensor.dtype)
+        is_pooled = self.sync and can_pool(self.dtype)
+        # The slope of a variance is 0 where its mean moves, which need not be summed up again.
+        center = stop_gradient if self.sync else lambda _, mean: mean
+        average = self._mean_of_all if self.sync and not is_pooled else self._mean
+        mean = average(b, reduce_sum(b, x, axes), each)
+        centred = sub(b, x, broadcast(b, center(b, mean), x.tensor.dims))
+        variance = average(b, reduce_sum(b, mul(b, centred, centred), axes), each)
+        if is_pooled:
+            own = extent(b, self.samples, TensorType((1, 1), self.dtype))
+            whole = self.hyperparameter(MINIBATCH_SAMPLES)
+            mean, variance = pooled(b, mean, variance, own, whole, self.shards)
         if self.sync:
-            (total,) = all_reduce(b, [total], self.shards)
-            count = reshape(b, self.hyperparameter(MINIBATCH_SAMPLES), one.dims)
-        else:
-            count = extent(b, self.samples, one)
+            centred = sub(b, x, broadcast(b, mean, x.tensor.dims))
+        return mean, variance, centred
+
+    def _mean(self, b: IRBuilder, total: Value, each: int) -> Value:
+        """The mean of numbers of which each sample of this call has as many, of their sum. With
+        `sync` a call without samples has 0: columns between sequences have slopes, too."""
+        count = extent(b, self.samples, self._one(total))
+        if self.sync:
+            count = maximum(b, count, full_like(b, 1.0, count))
+        return self._divided(b, total, count, each)
+
+    def _mean_of_all(self, b: IRBuilder, total: Value, each: int) -> Value:
+        """That of all members' samples."""
+        (total,) = all_reduce(b, [total], self.shards)
+        count = reshape(b, self.hyperparameter(MINIBATCH_SAMPLES), self._one(total).dims)
+        return self._divided(b, total, count, each)
+
+    def _divided(self, b: IRBuilder, total: Value, count: Value, each: int) -> Value:
         count = mul(b, count, full_like(b, float(each), count))
         return div(b, total, broadcast(b, count, total.tensor.dims))
+
+    def _one(self, like: Value) -> TensorType:
+        return TensorType((1,) * like.tensor.rank, like.tensor.dtype)
 
     @property
     def shard(self) -> Shard | None:

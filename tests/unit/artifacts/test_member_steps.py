@@ -71,20 +71,31 @@ static T data[4096][WIDTH];
 static const char *out;
 static pthread_barrier_t all_here;
 static void *arrays[MOST];
+static int64_t sums[MOST];
+
+#define ADD(type) \
+    for (int i = 0; i < size; i++) \
+        for (int64_t j = 0; j < count; j++) \
+            ((type *)total)[j] += ((type *)arrays[i])[j];
 
 static int32_t add(void *context, int64_t sum, void *array, int64_t count, int32_t bytes)
 {
-    int64_t rank = *(int64_t *)context;
-    T *total = calloc(count, bytes);
-    if (sum || bytes != sizeof(T) || count * bytes != STEP_SUM_BYTES)
+    int64_t rank = *(int64_t *)context, length = count * bytes;
+    void *total = calloc(count, bytes);
+    if (sum < 0 || sum >= STEP_SUMS || (bytes != 4 && bytes != 8) || length > STEP_SUM_BYTES)
         return 1;
-    arrays[rank] = array;
+    if (sum == STEP_SUMS - 1 && bytes != sizeof(T)) /* of the gradients */
+        return 1;
+    arrays[rank] = array, sums[rank] = sum;
     pthread_barrier_wait(&all_here);
-    for (int i = 0; i < size; i++)
-        for (int64_t j = 0; j < count; j++)
-            total[j] += ((T *)arrays[i])[j];
+    if (sums[0] != sum)
+        return 1;
+    if (bytes == 8)
+        ADD(double)
+    else
+        ADD(float)
     pthread_barrier_wait(&all_here);
-    memcpy(array, total, count * bytes);
+    memcpy(array, total, length);
     free(total);
     return 0;
 }
@@ -160,9 +171,8 @@ fixed = gc.program(layers, {"x": "4x6xTYPE"}, parameters=values)
 MEASURED = {"loss": "softmax_cross_entropy", "measure": "classification_error"}
 
 
-def program_text(dtype: str, bound: int) -> str:
+def program_text(dtype: str, bound: int, text: str = PROGRAM) -> str:
     kinds = {"TYPE": f"f{int(dtype[1]) * 8}", "DTYPE": dtype, "BOUND": str(bound)}
-    text = PROGRAM
     for name in ("DTYPE", "TYPE", "BOUND"):
         text = text.replace(name, kinds[name])
     return text
@@ -177,9 +187,10 @@ def compiled(folder: Path, source: str, *options: str) -> None:
     assert made.code == 0, made.err
 
 
-def compiled_network(folder: Path, text: str, dtype: str) -> None:
+def compiled_network(folder: Path, text: str, dtype: str, *options: str) -> None:
     (folder / "net.ndl").write_text(text)
-    compiled(folder, "net.ndl", *TRAINED, *(("--precision", "double") if dtype == "f8" else ()))
+    precise = ("--precision", "double") if dtype == "f8" else ()
+    compiled(folder, "net.ndl", *TRAINED, *precise, *options)
 
 
 def programs(folder: Path, dtype: str, rate: float) -> list[Path]:
@@ -318,6 +329,58 @@ def test_threads_in_c_normalise_by_their_own_samples(dtype: str, tmp_path: Path)
         compare(tmp_path, by_threads(program, 2, rows, sizes), wanted, dtype)
 
 
+SYNC = "--comm-sync-batchnorm"
+
+
+@pytest.mark.parametrize(("dtype", "sums"), [("f4", 1 + 2), ("f8", 1 + 3)])
+def test_threads_in_c_normalise_by_the_samples_of_all(
+    dtype: str, sums: int, tmp_path: Path
+) -> None:
+    """As one member with the whole minibatch, also where some have no samples."""
+    sizes = [8, 8, 5, 1, 2, 8]
+    rows = samples(dtype, sum(sizes))
+    compiled_network(tmp_path, NORMALISED, dtype, SYNC)
+    assert f"#define STEP_SUMS {sums}\n" in (tmp_path / "step.h").read_text()
+    wanted = alone(tmp_path, rows, sizes, 0.0)
+    for program in programs(tmp_path, dtype, 0.0):
+        for members in (1, 2, 3):
+            compare(tmp_path, by_threads(program, members, rows, sizes), wanted, dtype)
+
+
+NORMALISED_PROGRAM = """
+import numpy as np
+import graphc as gc
+
+
+def layers(x, kernel, w, scale, bias, mean, variance):
+    h = gc.batch_normalization(x @ kernel, scale, bias, mean, variance, momentum=0.75)
+    return {"logits": gc.tanh(h) @ w}
+
+
+rng = np.random.default_rng(1)
+drawn = {"kernel": rng.normal(size=(6, 5)), "w": rng.normal(size=(5, 3))}
+drawn |= {name: 1 + rng.random(5) for name in ("scale", "bias", "mean", "variance")}
+values = {name: value.astype("DTYPE") for name, value in drawn.items()}
+net = gc.program(layers, {"x": "Nx6xTYPE"}, parameters=values, bounds={"N": BOUND})
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_members_of_a_program_normalise_by_the_samples_of_all(dtype: str, tmp_path: Path) -> None:
+    sizes = [8, 8, 5, 1, 8]
+    rows = samples(dtype, sum(sizes))
+    (tmp_path / "net.py").write_text(program_text(dtype, 8, NORMALISED_PROGRAM))
+    measured = [part for name, value in MEASURED.items() for part in (f"--{name}", value)]
+    compiled(tmp_path, "net.py:net", *measured, *TRAINED[:4], SYNC)
+    net = runpy.run_path(str(tmp_path / "net.py"))["net"]
+    step = gc.compile_training(net, learner=RULE, **MEASURED)
+    results = results_of(step, rows, sizes)
+    wanted = results, {**net.parameters, **step.learner_state}
+    for program in programs(tmp_path, dtype, 0.0):
+        for members in (2, 3):
+            compare(tmp_path, by_threads(program, members, rows, sizes), wanted, dtype)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_members_of_a_program_have_the_numbers_of_the_minibatch_of_all(
     dtype: str, tmp_path: Path
@@ -442,6 +505,16 @@ RATE = ("--learning-rate", "0.1")
 LOSS = ("--loss", "softmax_cross_entropy")
 WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no step": (("net.ndl", "--members", "-o", "s.so"), 2, "--members is for --train"),
+    "no step, statistics": (
+        ("net.ndl", "--comm-sync-batchnorm", "-o", "s.so"),
+        2,
+        "--comm-sync-batchnorm is for --train",
+    ),
+    "no members": (
+        ("net.ndl", "--train", *RATE, "--comm-sync-batchnorm", "-o", "s.so"),
+        2,
+        "--comm-sync-batchnorm is for --train --members",
+    ),
     "no step, minibatch": (("net.ndl", "--minibatch", "8", "-o", "s.so"), 2, "is for --train"),
     "shards": (
         ("net.ndl", "--train", "--comm-shards", "2", *RATE, "-o", "s.so"),
@@ -490,12 +563,13 @@ def test_mistakes_are_said(case: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_options_of_communicators_are_refused(tmp_path: Path) -> None:
-    """All those that `graphc train` has."""
+    """All those that `graphc train` has, but the one that a step in a file has too."""
     (tmp_path / "net.ndl").write_text(DROPOUT)
     step = (str(tmp_path / "net.ndl"), "--train", *RATE, "-o", str(tmp_path / "s.so"))
     options = [o for o in train.command.params if o.opts[0].startswith("--comm")]
-    assert len(options) > 7
-    for option in options:
+    others = [o for o in options if o.opts != ["--comm-sync-batchnorm"]]
+    assert 6 < len(others) == len(options) - 1
+    for option in others:
         assert isinstance(option, click.Option)
         name, value = option.opts[0], () if option.is_flag else ("2",)
         done = graphc("compile", *step, name, *value)

@@ -40,6 +40,9 @@ NORMALISED_LOOP = """
     h = Tanh(Plus(Times(W, n), Times(R, PastValue(2, 1, h))))
     e = SquareError(t, h, tag=criteria)
 """
+STILL_LOOP = NORMALISED_LOOP.replace("normalizationTimeConstant=20", "expAvgFactor=0")
+"""By the minibatch, which leaves the running values where they are."""
+KEPT_LOOP = NORMALISED_LOOP.replace("normalizationTimeConstant=20", "eval=true")
 WORD_LOOP = """
     x = SparseInput(9)
     t = Input(2)
@@ -246,19 +249,26 @@ def test_sequences_dealt_by_length_as_few_columns_as_can_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shards", "is_dealt"),
+    ("text", "shards", "sync", "is_dealt"),
     [
-        (LOOP, 0, True),
-        (LOOP, 2, False),
-        (DROPPED_LOOP, 0, False),
-        (NORMALISED_LOOP, 0, False),
+        (LOOP, 0, False, True),
+        (LOOP, 2, False, False),
+        (DROPPED_LOOP, 0, False, False),
+        (NORMALISED_LOOP, 0, False, False),
+        (STILL_LOOP, 0, False, False),
+        (NORMALISED_LOOP, 0, True, True),
+        (STILL_LOOP, 0, True, True),
+        (NORMALISED_LOOP, 2, True, False),
+        (KEPT_LOOP, 0, False, True),
     ],
 )
 def test_sequences_whose_company_counts_are_each_so_many_th(
-    text: str, shards: int, is_dealt: bool
+    text: str, shards: int, sync: bool, is_dealt: bool
 ) -> None:
     def member(_: int, communicator: gc.comm.Communicator) -> bool:
-        step = gc.compile_training(network(text), learner=MOMENTUM, comm=communicator)
+        step = gc.compile_training(
+            network(text), learner=MOMENTUM, comm=communicator, sync_batchnorm=sync
+        )
         return step.share.by_length
 
     assert together(2, member, shards) == [is_dealt] * 2

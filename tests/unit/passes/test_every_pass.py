@@ -109,6 +109,7 @@ def test_outputs_that_one_member_has_change_no_bit_or_are_refused(seed: int) -> 
         "dce",
         "simplify",
         "fold-constants",
+        "join-sums",
         "fuse-kernels",
         "fuse-kernels,plan-memory",
         "fuse-kernels,plan-memory{side_by_side = true}",
@@ -224,6 +225,30 @@ def test_sums_over_members_taken_apart_are_those_in_one(seed: int) -> None:
         for i, value in zip(summed, sums, strict=True):
             function.block.end.set_operand(i, value)
     run(APART, module)
+    assert check_plan(function) == []
+    assert_same_results(made, module)
+
+
+@EXAMPLES
+@given(seed=SEEDS)
+def test_sums_that_are_joined_are_those_apart(seed: int) -> None:
+    """Of every second value that has a fixed shape, read by what follows, by one member."""
+    made = make_function(seed)
+    module = clone_module(made.module)
+    (function,) = module.functions
+    fixed = [
+        op
+        for op in function.block
+        if len(op.results) == 1 and op.result.tensor.dtype.is_float and not op.result.type.symbols()
+    ]
+    for op in fixed[::2]:
+        readers, value = op.result.uses, op.result
+        (total,) = communication.all_reduce(IRBuilder(function.block, op.next), [value], 1)
+        for reader, index in readers:
+            reader.set_operand(index, total)
+    (record,) = run("join-sums", module)
+    assert len(communication.sums_of(function)) == len(fixed[::2]) - record.counters["joined"]
+    run("fuse-kernels,plan-memory", module)
     assert check_plan(function) == []
     assert_same_results(made, module)
 
