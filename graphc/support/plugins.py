@@ -85,7 +85,7 @@ def load(entry: EntryPoint) -> object:
 def _distributions() -> Iterator[_Distribution]:
     """All distributions on the path; of two of one name the first, which is what is imported."""
     seen: set[str] = set()
-    for place in dict.fromkeys(place or os.getcwd() for place in sys.path):
+    for place in dict.fromkeys(place or str(Path.cwd()) for place in sys.path):
         for distribution in _installed_in(place):
             if distribution.name not in seen:
                 seen.add(distribution.name)
@@ -95,7 +95,7 @@ def _distributions() -> Iterator[_Distribution]:
 def _installed_in(place: str) -> Sequence[_Distribution]:
     """The distributions in a folder, read again only when something was installed or removed."""
     try:
-        changed = os.stat(place).st_mtime_ns
+        changed = Path(place).stat().st_mtime_ns
     except OSError:
         return ()
     known = _READ.get(place)

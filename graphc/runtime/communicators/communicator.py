@@ -156,8 +156,7 @@ def checked_communicator(communicator: object) -> Communicator | None:
     if not isinstance(communicator, Communicator):
         got = type(communicator).__name__
         raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
-    rank: object = communicator.rank
-    size: object = communicator.size
+    rank, size = (getattr(communicator, name) for name in ("rank", "size"))
     if not (isinstance(rank, int) and isinstance(size, int) and 0 <= rank < size):
         message = "the rank of a communicator is an int from 0 to size - 1"
         raise fail("bad-value", f"{message}, got rank {rank!r} of size {size!r}")
