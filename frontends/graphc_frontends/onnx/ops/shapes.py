@@ -273,6 +273,8 @@ def range_(start: Any, limit: Any, delta: Any) -> object:
         known_number(v, w)
         for v, w in ((start, "the start"), (limit, "the limit"), (delta, "the step"))
     )
+    if isinstance(first, Symbol):  # as places behind what a cache holds
+        return gc.arange(0, last - first, step, dtype_of(start)) + gc.cast(first, dtype_of(start))
     if isinstance(last, Symbol):
         return gc.arange(first, last, step, dtype_of(start))
     return np.arange(first, last, step, dtype=dtype_of(start))
