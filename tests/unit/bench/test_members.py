@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import graphc as gc
 from bench.members.__main__ import SIZES, sums
+from bench.members.batchnorm import measure
 from bench.members.member import inputs_of
 from bench.members.scale_out import Job, Network, draw, efficiency, simulated, sum_of, table
 from bench.members.ways import SUMS, WAYS, single
@@ -21,6 +25,20 @@ def test_sums_are_measured_by_engine(capsys: pytest.CaptureFixture[str]) -> None
     assert [row["bytes"] for row in rows] == list(SIZES)
     assert all(0 < row["min_ms"] <= row["ms"] for row in rows)
     assert capsys.readouterr().out.splitlines()[-1].startswith("threads")
+
+
+def test_meetings_of_layers_that_normalise_by_all_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = argparse.Namespace(width=8, samples=4, blocks=1)
+
+    def member(communicator: gc.comm.Communicator) -> None:
+        measure(communicator, 2, given)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(member, gc.comm.threads(2)))
+    found = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert found == [["2", "own", "1"], ["2", "all", "5"]]
 
 
 def test_who_is_absent_is_said() -> None:
