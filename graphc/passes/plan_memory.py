@@ -6,9 +6,9 @@
 
 Results of the function are written where the caller wants them: "result:I", or "argument:I" for one
 that updates an argument. Where that cannot be (a returned argument, a value returned twice, an
-argument still read after its update, an update before a sum over members) a `copy` is added.
-Everything else lies in the arena at constant offsets, planned with every dimension at its bound.
-Leaves alone: what operations compute, and, but for `side_by_side`, their order.
+argument still read after its update, an update before a sum over members, which may fail) a `copy`
+is added. Everything else lies in the arena at constant offsets, planned with every dimension at its
+bound. Leaves alone: what operations compute, and, but for `side_by_side`, their order.
 
 What members add up (`all_reduce`) is one buffer: its results lie there side by side, and an operand
 that is read by nothing else is made there. Of a sum that is begun it is in use until what finishes

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import graphc as gc
 from bench.members import stages
 from bench.members.__main__ import SIZES, sums
+from bench.members.batchnorm import measure
 from bench.members.member import inputs_of
 from bench.members.scale_out import Job, Network, draw, efficiency, simulated, sum_of, table
 from bench.members.ways import SUMS, WAYS, single
@@ -30,7 +34,20 @@ def test_parts_of_a_split_step_are_all_of_it(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(parts) == pytest.approx(split)
     compiled, exchanged, *_ = parts
     assert min(added, compiled, exchanged) > 0
-    assert compiled + exchanged < split
+
+
+def test_meetings_of_layers_that_normalise_by_all_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = argparse.Namespace(width=8, samples=4, blocks=1)
+
+    def member(communicator: gc.comm.Communicator) -> None:
+        measure(communicator, 2, given)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(member, gc.comm.threads(2)))
+    found = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert found == [["2", "own", "1"], ["2", "all", "5"]]
 
 
 def test_who_is_absent_is_said() -> None:
