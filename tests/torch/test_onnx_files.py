@@ -159,8 +159,59 @@ class Shifted(nn.Module):
         return x + torch.roll(seen.reshape(x.shape), (2, 2), (1, 2))
 
 
+class Cached(nn.Module):
+    """Attention to what a cache of keys and values holds and to what is new, by rotary places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.parts = nn.Embedding(WORDS, 16), nn.Linear(16, 48)
+
+    def forward(self, tokens: Any, keys: Any, values: Any) -> Any:
+        samples, length = tokens.shape
+        past = keys.shape[2]
+        parts = self.parts(self.words(tokens)).chunk(3, -1)
+        q, k, v = (p.view(samples, length, 2, 8).transpose(1, 2) for p in parts)
+        places = torch.arange(past, past + length)
+        keys = torch.cat([keys, rotated(k, places)], 2)
+        values = torch.cat([values, v], 2)
+        scores = rotated(q, places) @ keys.transpose(2, 3) / 8**0.5
+        unseen = torch.arange(past + length)[None] > places[:, None]
+        seen = scores.masked_fill(unseen, float("-inf")).softmax(-1) @ values
+        return seen.transpose(1, 2).reshape(samples, length, 16), keys, values
+
+
+def rotated(x: Any, places: Any) -> Any:
+    angles = places[:, None].float() * 10.0 ** -torch.arange(4)
+    low, high = x.chunk(2, -1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([low * cos - high * sin, low * sin + high * cos], -1)
+
+
+class Detector(nn.Module):
+    """The best five of all places of an image, of any size, as boxes with a class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.heads = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 6, 1)
+
+    def forward(self, x: Any) -> Any:
+        y = self.heads(functional.relu(self.features(x)))
+        at = torch.meshgrid(*map(torch.arange, y.shape[2:]), indexing="ij")
+        corners = torch.stack(at, -1).reshape(1, -1, 2) + y[:, :2].flatten(2).transpose(1, 2)
+        boxes = torch.cat([corners, y[:, 2:4].flatten(2).transpose(1, 2).exp()], -1)
+        scores, classes = y[:, 4:].flatten(2).sigmoid().max(1)
+        best, places = scores.topk(5, 1)
+        picked = boxes.gather(1, places[..., None].expand(-1, -1, 4))
+        return picked, best, classes.gather(1, places)
+
+
 def tokens(samples: int, length: int) -> Any:
     return torch.randint(0, WORDS, (samples, length))
+
+
+def cached(samples: int, length: int) -> Any:
+    caches = (torch.randn(samples, 2, 3 * length - 3, 8) for _ in range(2))
+    return tokens(samples, length), *caches
 
 
 def images(samples: int, height: int) -> Any:
@@ -175,8 +226,11 @@ def rows(samples: int, length: int) -> Any:
     return torch.randn(samples, length, 6)
 
 
+Axes = Mapping[int, str] | tuple[Mapping[int, str], ...]
+"""The names of open sizes, of the only input or of each."""
+PAST = {0: "batch", 2: "past"}
 TEXT, IMAGES = {0: "batch", 1: "length"}, {0: "batch", 2: "height", 3: "width"}
-CASES: dict[str, tuple[type[nn.Module], Callable[[int, int], Any], Mapping[int, str]]] = {
+CASES: dict[str, tuple[type[nn.Module], Callable[[int, int], Any], Axes]] = {
     "decoder": (Decoder, tokens, TEXT),
     "masked": (Masked, tokens, TEXT),
     "u-net": (UNet, images, IMAGES),
@@ -184,6 +238,8 @@ CASES: dict[str, tuple[type[nn.Module], Callable[[int, int], Any], Mapping[int, 
     "pyramid": (Pyramid, images, IMAGES),
     "tagger": (Tagger, tokens, TEXT),
     "chosen": (Chosen, rows, TEXT),
+    "cached": (Cached, cached, (TEXT, PAST, PAST)),
+    "detector": (Detector, images, IMAGES),
     "shifted": (Shifted, squares, {0: "batch", 1: "height", 2: "width"}),
 }
 SIZES = ((2, 6), (1, 3), (4, 9))
@@ -193,17 +249,28 @@ MULTIPLES = {"u-net": 4, "shifted": 4}
 def exported(name: str, path: Path, *, dynamo: bool) -> None:
     make, given, axes = CASES[name]
     torch.manual_seed(0)
-    module, x = make().eval(), given(*SIZES[0])
+    module, inputs, by_input = make().eval(), several(given(*SIZES[0])), several(axes)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if dynamo:
-            dims = {axis: torch.export.Dim(size, min=1, max=100) for axis, size in axes.items()}
+            sizes = {size for each in by_input for size in each.values()}
+            dims = {size: torch.export.Dim(size, min=1, max=100) for size in sizes}
             if name in MULTIPLES:
-                dims |= {a: 4 * torch.export.Dim(f"q{s}") for a, s in axes.items() if a}
-            how: dict[str, Any] = {"dynamo": True, "verbose": False, "dynamic_shapes": (dims,)}
+                dims |= {s: 4 * torch.export.Dim(f"q{s}") for s in sizes - {"batch"}}
+            shapes = tuple({axis: dims[size] for axis, size in e.items()} for e in by_input)
+            how: dict[str, Any] = {"dynamo": True, "verbose": False, "dynamic_shapes": shapes}
         else:
-            how = {"dynamo": False, "dynamic_axes": {"x": dict(axes)}}
-        torch.onnx.export(module, (x,), path, input_names=["x"], **how)
+            open_axes = zip(names_of(inputs), map(dict, by_input), strict=True)
+            how = {"dynamo": False, "dynamic_axes": dict(open_axes)}
+        torch.onnx.export(module, inputs, path, input_names=names_of(inputs), **how)
+
+
+def several(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def names_of(inputs: tuple[Any, ...]) -> list[str]:
+    return [f"x{i}" for i in range(len(inputs))]
 
 
 EXPORTERS = [
@@ -221,13 +288,15 @@ def test_a_file_of_pytorch(name: str, dynamo: bool, tmp_path: Path) -> None:
     path = tmp_path / "x.onnx"
     exported(name, path, dynamo=dynamo)
     judge = onnxruntime.InferenceSession(path)
-    open_sizes = [d for d in judge.get_inputs()[0].shape if isinstance(d, str)]
+    shapes = [given.shape for given in judge.get_inputs()]
+    open_sizes = list(dict.fromkeys(d for s in shapes for d in s if isinstance(d, str)))
     bounds = dict.fromkeys(open_sizes, 64)
     multiples = dict.fromkeys(open_sizes[1:], MULTIPLES[name]) if name in MULTIPLES else {}
     call = gc.compile(gc.load_program(path, bounds=bounds, multiples=multiples))
     for size in SIZES:
-        x = CASES[name][1](*size).numpy()
-        wanted = judge.run(None, {"x": x})
-        for got, good in zip(call(x=x).values(), wanted, strict=True):
+        inputs = several(CASES[name][1](*size))
+        given = {n: x.numpy() for n, x in zip(names_of(inputs), inputs, strict=True)}
+        wanted = judge.run(None, given)
+        for got, good in zip(call(**given).values(), wanted, strict=True):
             assert got.shape == good.shape
             np.testing.assert_allclose(got, good, 1e-4, 2e-6, err_msg=f"{name} {size}")

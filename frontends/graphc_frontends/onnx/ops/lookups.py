@@ -100,8 +100,50 @@ def top_k(x: Any, k: Any, *, axis: int, largest: int = 1, sorted: int = 1) -> ob
     """In order, of equal ones the first first."""
     count = int(known_number(k, "the count"))
     numbers: Any = x if is_float(x) else gc.cast(x, "f64")
-    values, places = gc.top_k(numbers if largest else -numbers, count, axis)
+    numbers = numbers if largest else -numbers
+    place = axis_of(axis, rank_of(x))
+    is_open = isinstance(shape_of(x)[place], Symbol)
+    values, places = (_open_top_k if is_open else gc.top_k)(numbers, count, place)
     return gc.cast(values if largest else -values, dtype_of(x)), gc.cast(places, "i64")
+
+
+def _open_top_k(x: Any, count: int, axis: int) -> tuple[Any, Any]:
+    """Along an axis whose size each call decides, one after the other: the largest of those that
+    are smaller than the one before, or as large and behind it."""
+    rank, size = rank_of(x), shape_of(x)[axis]
+    order = [*(i for i in range(rank) if i != axis), axis]
+    last = gc.transpose(x, order)
+    keys, numbers = _keys(last), gc.cast(numbered(size), "i32")
+    lead = [*shape_of(last)[:-1], 1]
+
+    def step(before: Any, _: Any) -> tuple[Any, Any]:
+        key, number = before
+        left = (keys < key) | ((keys == key) & (numbers > number))
+        best = gc.max(gc.where(left, keys, np.iinfo(keys.dtype).min), -1, keepdims=True)
+        first = gc.where(left & (keys == best), numbers, FAR)
+        found = gc.min(first, -1, keepdims=True)
+        return (best, found), found
+
+    start = gc.full(lead, np.iinfo(keys.dtype).max, keys.dtype), gc.full(lead, -1, "i32")
+    _, places = gc.scan(step, start, length=count)
+    places = gc.transpose(gc.reshape(places, (count, *lead[:-1])), (*range(1, rank), 0))
+    # There are as many: what is not read refuses calls with less.
+    values = gc.where(places < FAR, gc.take_along_axis(last, places, -1), last[..., :count])
+    back = sorted(range(rank), key=order.__getitem__)
+    return gc.transpose(values, back), gc.transpose(places, back)
+
+
+FAR = np.int32(2**31 - 1)
+"""A place behind every array."""
+
+
+def _keys(x: Any) -> Any:
+    """Integers in the order of floats, nan above all and zeros of both signs the same; none is the
+    least or the largest of its type."""
+    wide = x if dtype_of(x) in (np.float32, np.float64) else gc.cast(x, "f32")
+    bits = gc.bitcast(wide + 0.0, f"i{8 * wide.dtype.itemsize}")
+    most = np.iinfo(bits.dtype).max
+    return gc.where(wide != wide, most - 1, gc.where(bits < 0, gc.bitwise_xor(bits, most), bits))
 
 
 @operator("OneHot")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import graphc as gc
+from graphc.tensor.program_builder import Symbol
 from graphc_frontends.onnx.operators import operator
 from graphc_frontends.onnx.ops.elementwise import round_
 from graphc_frontends.onnx.values import (
@@ -21,6 +22,7 @@ from graphc_frontends.onnx.values import (
     dtype_of,
     fixed,
     mistake,
+    product_of,
     rank_of,
     shape_of,
     unsupported,
@@ -37,16 +39,21 @@ Taps = Sequence[tuple[Any, Any]]
 def _table(x: Any) -> Any:
     """[samples · elements, channels] of images [samples, channels, extents…]."""
     samples, channels, *extents = shape_of(x)
-    return gc.reshape(channels_last(x), (samples * prod(extents), channels))
+    return gc.reshape(channels_last(x), (product_of((samples, *extents)), channels))
 
 
-def _first_rows(samples: Dim, extents: Sequence[int], rank: int) -> Any:
+def _number(size: Dim, dtype: Any) -> Any:
+    """A size to compute with."""
+    return gc.cast(size, dtype) if isinstance(size, Symbol) else np.dtype(dtype).type(size)
+
+
+def _first_rows(samples: Dim, extents: Sequence[Dim], rank: int) -> Any:
     """The first row of each sample, along the first of so many axes."""
-    numbers = gc.cast(gc.arange(samples), "i32") * np.int32(prod(extents))
+    numbers = gc.cast(gc.arange(samples), "i32") * _number(product_of(extents), np.int32)
     return gc.reshape(numbers, (samples, *[1] * (rank - 1)))
 
 
-def _corners(table: Any, first: Any, extents: Sequence[int], taps: Sequence[Taps]) -> list[Any]:
+def _corners(table: Any, first: Any, extents: Sequence[Dim], taps: Sequence[Taps]) -> list[Any]:
     """For each combination of places the rows there, times their shares: [places…, channels]."""
     found: list[Any] = []
     for corner in product(*taps):
@@ -54,9 +61,9 @@ def _corners(table: Any, first: Any, extents: Sequence[int], taps: Sequence[Taps
         share: Any = 1.0
         inside: Any = None
         for (place, part), extent in zip(corner, extents, strict=True):
-            there = (place >= 0) & (place <= extent - 1)
+            there = (place >= 0) & (place <= _number(extent, dtype_of(place)) - 1)
             inside = there if inside is None else inside & there
-            number = number * np.int32(extent) + gc.cast(place, "i32")
+            number = number * _number(extent, np.int32) + gc.cast(place, "i32")
             share = share * part
         share = gc.where(inside, share, 0)  # which is nan where a place is infinite
         rows = gc.take(table, gc.where(inside, number + first, OUTSIDE), 0)
@@ -111,7 +118,7 @@ _TAPS: dict[str, Callable[[Any], Taps]] = {
 def grid_sample(x: Any, grid: Any, *, mode: str, padding_mode: str, align_corners: int) -> object:
     """Images [samples, channels, extents…] at the places that a grid [samples, …, axes] says, from
     -1 to 1 along each axis, the last axis first."""
-    extents = fixed(shape_of(x)[2:], "a grid")
+    extents = shape_of(x)[2:]
     if mode not in _TAPS:
         raise unsupported(f"the mode {mode}")
     if padding_mode not in ("zeros", "border", "reflection"):
@@ -121,7 +128,8 @@ def grid_sample(x: Any, grid: Any, *, mode: str, padding_mode: str, align_corner
         raise mistake("shape-mismatch", message)
     taps: list[Taps] = []
     grid = gc.cast(grid, dtype_of(x))
-    for axis, extent in enumerate(extents):
+    for axis, size in enumerate(extents):
+        extent = size if isinstance(size, int) else _number(size, dtype_of(x))
         share = grid[..., len(extents) - 1 - axis] + 1
         at = share * ((extent - 1) / 2) if align_corners else (share * extent - 1) / 2
         if _TAPS[mode] is not _cubic:  # which PyTorch and ONNX Runtime take of places as they are
@@ -137,15 +145,18 @@ def grid_sample(x: Any, grid: Any, *, mode: str, padding_mode: str, align_corner
     return channels_first(_sum(_corners(_table(x), first, extents, taps)))
 
 
-def _brought_inside(at: Any, extent: int, mode: str, align_corners: bool) -> Any:
+def _brought_inside(at: Any, extent: Any, mode: str, align_corners: bool) -> Any:
     """Places beyond the border, brought to the last element or mirrored at it."""
     if mode == "zeros":
         return at
     if mode == "border":
-        return gc.clip(at, 0.0, extent - 1.0)
+        return gc.maximum(gc.minimum(at, extent - 1.0), 0.0)
     low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
     length = high - low
-    if not length:
+    if not isinstance(length, float):
+        is_one, length = length == 0, gc.maximum(length, 1.0)
+        at = gc.where(is_one, low, at)
+    elif not length:
         return at * 0
     off = gc.abs(at - low)
     off = off - 2 * length * gc.floor(off / (2 * length))

@@ -83,6 +83,10 @@ NODES = [
     node("ArgMax", ["x"], ["argmax"], axis=1),
     node("ArgMin", ["x"], ["argmin"], axis=1, keepdims=0, select_last_index=1),
     node("Hardmax", ["x"], ["hardmax"], axis=1),
+    node("TopK", ["x", "threes"], ["largest three", "their places"], axis=1),
+    node("TopK", ["x", "twos"], ["smallest two", "places of these"], axis=1, largest=0),
+    node("Mul", ["t number", "t number"], ["t squared"]),
+    node("Range", ["t number", "t squared", "two"], ["from t on"]),
     node("Concat", ["n", "ones", "t"], ["by sizes"], axis=0),
     node("Unsqueeze", ["picked", "halves 2"], ["column"]),
     node("Tile", ["column", "by sizes"], ["tiled"]),
@@ -182,7 +186,10 @@ OUTSIDE = {"nd", "nd of each", "put", "added", "largest"}
 """What reads or changes places that are not there, where an axis has no element."""
 RATIOS = {"quotient", "of two sizes"}
 RESTS = {"rest of five", "place", "from the end", "rolled", "rolled back"}
-NONE_TO_CHOOSE = {"argmax", "argmin", "reflect", "edge", "wrap", "pool", "mean", "mean 2"}
+NONE_TO_CHOOSE = {
+    *("argmax", "argmin", "reflect", "edge", "wrap", "pool", "mean", "mean 2"),
+    *("largest three", "their places", "smallest two", "places of these"),
+}
 RESIZED = {"linear", "cubic"}
 UNSAID = {
     (0, 5): OUTSIDE | RATIOS | RESIZED,

@@ -12,7 +12,8 @@ from onnx.reference import ReferenceEvaluator
 
 import graphc as gc
 from graphc_frontends.onnx.model import GivenDims, program_of
-from tests.support.compiling import RUN_HERE
+from tests.support.compiling import JUDGED, RUN_HERE
+from tests.support.onnx_models import model as small_model
 
 ML = "ai.onnx.ml"
 GRAMS = {
@@ -148,3 +149,30 @@ def test_one_compilation_is_right_at_every_size(backend: str) -> None:
             np.testing.assert_allclose(got, good, 1e-4, 2e-5, err_msg=f"{name} of {samples}")
     nothing = call(**arrays(0))
     assert [name for name, v in nothing.items() if v.size] == ["shape", "count"]
+
+
+GRIDS = (
+    *(("linear", padding, 0) for padding in ("zeros", "border", "reflection")),
+    *(("linear", "reflection", 1), ("cubic", "zeros", 1), ("nearest", "border", 0)),
+)
+
+
+@pytest.mark.parametrize("backend", JUDGED)
+def test_a_grid_over_images_of_any_size(backend: str) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    nodes = [
+        node("GridSample", ["x", "grid"], [f"y{i}"], mode=m, padding_mode=p, align_corners=a)
+        for i, (m, p, a) in enumerate(GRIDS)
+    ]
+    shapes = {"x": ["n", 2, "h", "w"], "grid": ["n", "a", "b", 2]}
+    outputs = [f"y{i}" for i in range(len(GRIDS))]
+    made = small_model(nodes, shapes, outputs, opset=20, ir_version=10)
+    judge = runtime.InferenceSession(made.SerializeToString())
+    bounds = {"h": 6, "w": 7, "a": 4, "b": 5}
+    call = gc.compile(program_of(made, "x.onnx", GivenDims(bounds)), backend=backend)
+    for n, h, w, a, b in ((2, 6, 7, 3, 4), (1, 1, 2, 2, 2), (3, 4, 1, 4, 5), (1, 3, 3, 0, 2)):
+        rng = np.random.default_rng(h)
+        x, grid = rng.normal(size=(n, 2, h, w)), rng.normal(size=(n, a, b, 2)) * 1.2
+        given = {"x": x.astype(np.float32), "grid": grid.astype(np.float32)}
+        for got, good in zip(call(**given).values(), judge.run(None, given), strict=True):
+            np.testing.assert_allclose(got, good, 1e-4, 1e-5, err_msg=f"{h, w, a, b}")
