@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import socket
@@ -189,6 +190,24 @@ except gc.GraphcError as error:
     sys.stderr.flush()
     os._exit(5)
 """
+
+
+def test_a_process_ends_when_pytorch_has_let_go_of_its_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its threads do so behind a sum, with Python: where that had ended they aborted the process,
+    after all was done, and torchrun ended the others."""
+    at_exit: list[tuple[Callable[..., None], object]] = []
+    monkeypatch.setattr(atexit, "register", lambda *call: at_exit.append(call))
+
+    def work(member: Communicator) -> None:
+        (settle,) = {call for call, lent in at_exit if lent is member.lent}  # type: ignore[attr-defined]
+        for _ in range(20):
+            member.all_reduce(np.ones(100_000))
+            settle(member.lent)  # type: ignore[attr-defined]
+            assert all(view() is None for view in member.lent)  # type: ignore[attr-defined]
+
+    by_threads(2, work)
 
 
 @pytest.mark.parametrize("victim", [0, 2])

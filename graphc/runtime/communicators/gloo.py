@@ -7,17 +7,19 @@ stopped. They may go on with a communicator of fewer.
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib import import_module
 from itertools import count
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -51,7 +53,10 @@ NO_TORCH = "members over gloo need PyTorch: pip install 'graphc[gloo]'"
 @dataclass(frozen=True)
 class GlooMember:
     """A process with a process group of PyTorch's, and the store that its members share; for `idle`
-    see `ChoosingCommunicator`."""
+    see `ChoosingCommunicator`.
+
+    lent  views of arrays that PyTorch may still hold
+    """
 
     rank: int
     size: int
@@ -66,12 +71,13 @@ class GlooMember:
     _rows: Room = field(default_factory=Room, repr=False)
     _exchanged: Room = field(default_factory=Room, repr=False)
     _collected: Room = field(default_factory=Room, repr=False)
+    lent: list[ReferenceType[Array]] = field(default_factory=list["ReferenceType[Array]"])
 
     def all_reduce(self, array: Array) -> None:
         """See `Communicator`. GraphcError `training` names who is missing."""
         with self._reported(next(self._sums)):
             if self.order == "any":
-                self.group.allreduce([_tensor(array)]).wait()
+                self.group.allreduce([self._tensor(array)]).wait()
             else:
                 add_by_pieces(array, self.size, self._exchange, self._collect, self._rows)
 
@@ -100,13 +106,19 @@ class GlooMember:
 
     def _exchange(self, rows: Array) -> Array:
         found = self._exchanged.of(rows.shape, rows.dtype)
-        self.group.alltoall_base(_tensor(found), _tensor(rows), [], []).wait()
+        self.group.alltoall_base(self._tensor(found), self._tensor(rows), [], []).wait()
         return found
 
     def _collect(self, piece: Array) -> Array:
         found = self._collected.of((self.size, *piece.shape), piece.dtype)
-        self.group.allgather([list(_tensor(found))], [_tensor(piece)]).wait()
+        self.group.allgather([list(self._tensor(found))], [self._tensor(piece)]).wait()
         return found
+
+    def _tensor(self, array: Array) -> Any:
+        """PyTorch's view of an array; the view is noted in `lent` until PyTorch lets go of it."""
+        view = array.view()
+        self.lent[:] = [ref(view), *(other for other in self.lent if other() is not None)]
+        return import_module("torch").from_numpy(view)
 
     @contextmanager
     def _reported(self, number: int) -> Generator[None]:
@@ -177,6 +189,7 @@ def gloo(
         message = f"{met.size} members have not found each other at {met.host}:{met.port}"
         raise fail("training", f"{message}: {_first_line(problem)}") from problem
     member = GlooMember(met.rank, met.size, order, shards, wire, overlap, group, store)
+    atexit.register(_settle, member.lent)
     return replace(member, idle=measured_idle(member)) if overlap is None else member
 
 
@@ -215,9 +228,13 @@ def _listening(met: Rendezvous) -> int:
         raise fail("training", f"{message}; give all members another port") from problem
 
 
-def _tensor(array: Array) -> Any:
-    """PyTorch's view of an array."""
-    return import_module("torch").from_numpy(array)
+def _settle(lent: Sequence[ReferenceType[Array]]) -> None:
+    """Return when PyTorch has let go of arrays. A thread of its own does, after the sum, and has to
+    have Python for that: where Python has ended, the process is aborted."""
+    end = time.monotonic() + ANSWERS
+    time.sleep(LOOK)
+    while any(view() is not None for view in lent) and time.monotonic() < end:
+        time.sleep(LOOK)
 
 
 def _first_line(problem: RuntimeError) -> str:
