@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from numbers import Integral
-from typing import Literal, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 
@@ -156,7 +156,8 @@ def checked_communicator(communicator: object) -> Communicator | None:
     if not isinstance(communicator, Communicator):
         got = type(communicator).__name__
         raise fail("argument-type", f"a communicator has rank, size and all_reduce, got {got}")
-    rank, size = (getattr(communicator, name) for name in ("rank", "size"))
+    own: Any = communicator  # of the caller's making, so that its numbers may be of any type
+    rank, size = own.rank, own.size
     if not (isinstance(rank, int) and isinstance(size, int) and 0 <= rank < size):
         message = "the rank of a communicator is an int from 0 to size - 1"
         raise fail("bad-value", f"{message}, got rank {rank!r} of size {size!r}")
