@@ -140,7 +140,7 @@ FAR = np.int32(2**31 - 1)
 def _keys(x: Any) -> Any:
     """Integers in the order of floats, nan above all and zeros of both signs the same; none is the
     least or the largest of its type."""
-    wide = x if dtype_of(x) in (np.float32, np.float64) else gc.cast(x, "f32")
+    wide = x if dtype_of(x).name in ("float32", "float64") else gc.cast(x, "f32")
     bits = gc.bitcast(wide + 0.0, f"i{8 * wide.dtype.itemsize}")
     most = np.iinfo(bits.dtype).max
     return gc.where(wide != wide, most - 1, gc.where(bits < 0, gc.bitwise_xor(bits, most), bits))
