@@ -7,6 +7,7 @@ numbers, or texts with a label mapping.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def _archive(inputs: DataInputs, file: DataFile, order: Order, dtype: np.dtype) 
     arrays = {name: array for name, array in found.items() if name in rows}
     if not arrays:
         raise _no_input(rows, list(found), file.data)
-    is_column = {n: a.ndim == 1 or a.size == len(a) for n, a in arrays.items()}
+    is_column = {n: math.prod(a.shape[1:]) == 1 for n, a in arrays.items()}
     classes = {name: rows[name] for name in arrays if is_column[name] and rows[name] > 1}
     return from_arrays(arrays, classes=classes, order=order, dtype=dtype)
 

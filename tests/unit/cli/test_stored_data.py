@@ -110,6 +110,15 @@ def test_arrays_without_the_names_of_the_inputs_are_named(tmp_path: Path) -> Non
     assert "labels" in done.err
 
 
+@pytest.mark.parametrize("labels", [np.zeros(0, int), np.zeros((0, 2))])
+def test_arrays_without_samples_are_told_so(labels: np.ndarray, tmp_path: Path) -> None:
+    """Features were taken for class numbers: they have as many elements as samples, none."""
+    np.savez(tmp_path / "data.npz", features=np.zeros((0, 2)), labels=labels)
+    done = graphc("eval", write_network(tmp_path), "--data", tmp_path / "data.npz")
+    assert done.code != 0
+    assert "at least one sample is required, the data have none" in done.err
+
+
 def test_an_npy_file_of_images_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "data.npy", np.zeros((2, 2, 2)))
     network = write_network(tmp_path)
