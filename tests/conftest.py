@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,7 +49,12 @@ def gpus_are_emulated(request: pytest.FixtureRequest) -> Generator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One folder for xdist's processes: the first one makes it, those that it starts inherit it."""
+    """One folder for xdist's processes: the first one makes it, those that it starts inherit it.
+
+    A shell has what it starts in the background ignore Ctrl-C, which tests send to themselves.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     keeping = ExitStack()
     keeping.enter_context(code_kept())
     config.add_cleanup(keeping.close)
