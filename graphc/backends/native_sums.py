@@ -70,7 +70,7 @@ class NativeSums:
         self._came.clear()
         with ExitStack() as changed:  # all come back, also where a handler raises as it does
             for number, handler in self._handlers.items():
-                changed.callback(signal.signal, number, handler)
+                changed.callback(_put_back, number, handler)
                 signal.signal(number, self._note)
             status = call()
         if self._came:
@@ -129,3 +129,13 @@ class NativeSums:
         finally:
             self._is_caught = False
         return 0
+
+
+def _put_back(number: int, handler: Handler) -> None:
+    """Let the handler have its signal again. Python runs handlers that are due before it changes
+    one: where one of them raises, nothing is changed yet."""
+    try:
+        signal.signal(number, handler)
+    finally:
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)

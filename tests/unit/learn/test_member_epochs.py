@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -318,3 +318,23 @@ def test_what_the_handler_of_another_signal_raises_comes_through_too(backend: st
     finally:
         signal.signal(signal.SIGTERM, before)
     assert np.isfinite(step.run_epoch(many, minibatch=7)["e"]).all()
+
+
+def test_a_handler_that_raises_while_handlers_come_back_keeps_none_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C was lost from then on: `signal.signal` raises what is due before it changes a thing."""
+    require_backend("llvm")
+    interrupt, change, raised = signal.getsignal(signal.SIGINT), signal.signal, list[int]()
+
+    def changes(number: int, handler: Any) -> Any:
+        if number == signal.SIGINT and handler == interrupt and not raised:
+            raised.append(number)
+            raise Requeued(number)
+        return change(number, handler)
+
+    step = gc.compile_training(network(), learner=gc.SGD(0.001), batch=7, comm=Doubling())
+    monkeypatch.setattr(signal, "signal", changes)
+    with pytest.raises(Requeued):
+        step.run_epoch(DATA, minibatch=7)
+    assert signal.getsignal(signal.SIGINT) == interrupt
