@@ -90,9 +90,14 @@ class WindowSettings:
             spans = zip(shape_of(x)[2:], walk.spans, walk.strides, strict=True)
             before, after = self.shared([_same_padding(*s) for s in spans])
         else:
-            given = self.pads or [0] * (2 * count)
-            before, after = tuple(given[:count]), tuple(given[count:])
+            before, after = self.ends(count)
         return replace(walk, before=before, after=after)
+
+    def ends(self, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What lies before and behind each axis by the node; nothing where `auto_pad` says it."""
+        says = self.auto_pad in ("NOTSET", "")
+        given = (self.pads if says else None) or [0] * (2 * count)
+        return tuple(given[:count]), tuple(given[count:])
 
     def unpadded(self, x: Any, sizes: Sequence[int] | None = None) -> Walk:
         """The same with nothing around the images."""

@@ -323,7 +323,7 @@ def test_what_the_handler_of_another_signal_raises_comes_through_too(backend: st
 def test_a_handler_that_raises_while_handlers_come_back_keeps_none_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C was lost from then on: `signal.signal` raises what is due before it changes a thing."""
+    """Ctrl-C was lost from then on: `signal.signal` raises what is due before it changes any."""
     require_backend("llvm")
     interrupt, change, raised = signal.getsignal(signal.SIGINT), signal.signal, list[int]()
 

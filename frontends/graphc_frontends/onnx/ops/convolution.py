@@ -231,8 +231,7 @@ def _kept(
             [_excess(n, e * s) for n, e, s in zip(whole, extents, walk.strides, strict=True)]
         )
     else:
-        pads = settings.pads or [0] * (2 * count)
-        ends = tuple(pads[:count]), tuple(pads[count:])
+        ends = settings.ends(count)
     left = [n - a - b for n, a, b in zip(whole, *ends, strict=True)]
     if any(isinstance(n, int) and n < 1 for n in left):
         raise mistake("shape-mismatch", f"requires pads that leave something, got sizes {left}")

@@ -145,3 +145,16 @@ def test_the_gradients_of_an_output_shape(backend: str, tmp_path: Path) -> None:
         moved = call(x=x + change)["y"].sum() - made["y"].sum()
         np.testing.assert_allclose((made["gradient.x"] * change).sum(), moved, 1e-9)
         np.testing.assert_allclose((made["gradient.w"] * weights).sum(), made["y"].sum(), 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+def test_windows_that_are_valid_have_no_pads(kind: str, tmp_path: Path) -> None:
+    """Whatever the node says of them."""
+    weights = {"w": RANDOM.normal(size=(2, 2, 3, 3)).astype(np.float32)}
+    x = RANDOM.normal(size=(1, 2, 5, 6)).astype(np.float32)
+    found = []
+    for given in ({"auto_pad": "VALID", "pads": [1, 1, 1, 1]}, {}):
+        node = helper.make_node(kind, ["x", "w"], ["y"], **given)
+        path = saved(model([node], {"x": [1, 2, 5, 6]}, ["y"], weights), tmp_path)
+        found.append(gc.compile(gc.load_program(path), backend="numpy")(x=x)["y"])
+    np.testing.assert_array_equal(*found)
