@@ -99,20 +99,25 @@ def _conv(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
 
 
 def _conv_weight_grad(b: IRBuilder, op: Operation) -> Result:
-    """What windows made, transposed, times the windows; the sum over all places."""
-    p, (places, patches) = op.params_as(MatmulParams), op.operands
-    found = _patches(patches)
-    if found is None or p.batch or not p.transpose_a or p.transpose_b:
+    """The sum over all places of windows times what they made, in either order."""
+    p, (first, second) = op.params_as(MatmulParams), op.operands
+    if p.batch or not p.transpose_a or p.transpose_b:
         return None
-    x, walk = found
-    features = places.tensor.dims[p.contract :]
-    if p.contract != walk.axis + len(walk.sizes) or not _all_known(features):
-        return None
-    x, low, high = _unpadded(x, walk)
-    params = ConvWeightGradParams(walk.axis, walk.sizes, walk.strides, low, high)
-    weights = b.emit_one(CONV_WEIGHT_GRAD, x, places, params=params)
-    rank = weights.tensor.rank
-    return [transpose(b, weights, _rolled(rank, x.tensor.rank - walk.axis))]
+    for patches, places in ((first, second), (second, first)):
+        found = _patches(patches)
+        if found is None:
+            continue
+        x, walk = found
+        features = places.tensor.dims[p.contract :]
+        if p.contract != walk.axis + len(walk.sizes) or not _all_known(features):
+            continue
+        inner, low, high = _unpadded(x, walk)
+        params = ConvWeightGradParams(walk.axis, walk.sizes, walk.strides, low, high)
+        weights = b.emit_one(CONV_WEIGHT_GRAD, inner, places, params=params)
+        if patches is first:
+            return [weights]
+        return [transpose(b, weights, _rolled(weights.tensor.rank, x.tensor.rank - walk.axis))]
+    return None
 
 
 def _conv_data_grad(b: IRBuilder, op: Operation, line_bytes: int) -> Result:
