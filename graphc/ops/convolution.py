@@ -19,7 +19,9 @@ where chunks are parts of the result of one). Where the sum of `conv.weight_grad
 each chunk has sums of its own there too, which are added in the end, the first chunk's first.
 
 By Winograd's algorithm the workspace of `conv` has the transformed weights too, and for each chunk
-the tiles and products of a block.
+the tiles and products of a block. `conv.data_grad` is then a `conv` of the results with turned
+weights, so it is the results that have zeros around them; `conv.weight_grad` has tiles and sums of
+16 products for each chunk.
 
 `fuse-patches` makes them.
 """
@@ -112,6 +114,25 @@ class ConvShape:
     def is_padded(self) -> bool:
         """Whether there are zeros around an image."""
         return any((*self.low, *self.high))
+
+    def turned(self) -> ConvShape:
+        """Of strides of 1: the convolution of results with zeros around them, by weights turned
+        upside down in each walked axis, that is this one's gradient to its images."""
+        low, high = (
+            tuple(s - 1 - n for s, n in zip(self.sizes, zeros, strict=True))
+            for zeros in (self.low, self.high)
+        )
+        ends = zip(self.output_positions, low, high, strict=True)
+        inner = zip(self.extents, self.low, self.high, strict=True)
+        return replace(
+            self,
+            extents=tuple(map(sum, ends)),
+            channels=self.features,
+            output_positions=tuple(e - a - z for e, a, z in inner),
+            features=self.channels,
+            low=low,
+            high=high,
+        )
 
 
 def conv_shape(params: Params, types: Sequence[Type]) -> ConvShape:
@@ -262,26 +283,36 @@ def _workspace(op: Operation) -> Sequence[TensorType]:
         return []
     types = [v.type for v in op.operands]
     shape, chunks, made = conv_shape(op.params, types), chunk_count(op), list[TensorType]()
+    by_winograd = (
+        isinstance(op.schedule, ConvSchedule | WeightGradSchedule) and op.schedule.winograd
+    )
+    if by_winograd and isinstance(op.params, ConvDataGradParams):
+        shape = shape.turned()
     image = (chunks, *shape.extents, *shape.channels)
     if shape.is_padded:
         made.append(tensor(types[0]).with_dims(image))
     if sums_chunks(op):
         made.append(tensor(types[0]).with_dims((chunks, *tensor(op.result.type).dims)))
-    if isinstance(op.schedule, ConvSchedule) and op.schedule.winograd:
+    if by_winograd:
         made += [tensor(types[0]).with_dims(dims) for dims in _winograd_memory(shape, op, chunks)]
     return made
 
 
 def _winograd_memory(shape: ConvShape, op: Operation, chunks: int) -> list[Sizes]:
-    """Dims of transformed weights, and of the tiles and products of a block in each chunk."""
-    schedule = op.schedule_as(ConvSchedule)
+    """Dims of transformed weights, and of the tiles and products of a block in each chunk; of the
+    gradient to weights these and the sums of a chunk."""
+    schedule = op.schedule
+    assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
     channels, outputs = math.prod(shape.channels), math.prod(shape.features)
     down = -(-shape.output_positions[-1] // 2)
     tiles = max(schedule.columns // 2, 1) * down
-    parts = schedule.column_parts * schedule.feature_parts
     of_tile = channels + 2 * schedule.lanes
+    if isinstance(schedule, WeightGradSchedule):
+        return [(chunks, 16, tiles * of_tile + channels * outputs)]
+    parts = schedule.column_parts * schedule.feature_parts
+    block = shape.block or outputs
     return [
-        (outputs // max(shape.block, 1), 16, channels, max(shape.block, 1)),
+        (outputs // block, 16, channels, block),
         (chunks * parts, 16, tiles, of_tile),
     ]
 
@@ -370,8 +401,10 @@ def _check_parts(op: Operation) -> Iterable[str]:
 
 def _check_weights(op: Operation) -> Iterable[str]:
     yield from check_schedule(op)
-    schedule = schedule_of(op)
-    if schedule is not None and schedule.parallel == "rows" and schedule.chunk > 0:
+    schedule = op.schedule_as(WeightGradSchedule)
+    if schedule.winograd and not schedule.lanes:
+        yield "`winograd` requires `lanes` and `columns`"
+    if schedule.parallel == "rows" and schedule.chunk > 0:
         shape = conv_shape(op.params, [v.type for v in op.operands])
         if column_rows(shape) % schedule.chunk:
             yield (

@@ -320,12 +320,13 @@ class ConvSchedule(ImagesSchedule):
 class WeightGradSchedule(Schedule):
     """Of a convolution's gradient to its weights; a chunk of rows is of one column of a window.
 
-    lanes, columns, tiles, grid  as of a convolution
+    lanes, winograd, columns, tiles, grid  as of a convolution
     pack                   panels of the output positions are copied: their own rows are far apart
     """
 
     parallel: Literal["rows", "images"] | None = None
     lanes: int = 0
+    winograd: bool = False
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     pack: bool = False

@@ -80,7 +80,12 @@ from graphc.ops.schedules import (
 )
 from graphc.ops.update_rows import block_of, row_update, row_width
 from graphc.passes.analysis.iteration import dims_of
-from graphc.passes.analysis.window_products import Convolution, suits_winograd
+from graphc.passes.analysis.window_products import (
+    Convolution,
+    by_windows,
+    by_winograd,
+    suits_winograd,
+)
 from graphc.passes.analysis.work import (
     COLUMNS,
     EVEN_ROWS,
@@ -428,8 +433,10 @@ def _divisor(number: int, most: int) -> int:
 
 
 def _is_padded(op: Operation) -> bool:
-    is_convolution = isinstance(op.opdef.codegen, WindowProduct)
-    return is_convolution and conv_shape(op.params, [v.type for v in op.operands]).is_padded
+    if not isinstance(op.opdef.codegen, WindowProduct):
+        return False
+    what = by_winograd(op)
+    return (what if suits_winograd(what) else by_windows(op)).is_padded
 
 
 def _walked_axis(op: Operation) -> int:
@@ -442,19 +449,22 @@ def _walked_axis(op: Operation) -> int:
 
 
 def weight_chunks(op: Operation) -> WeightGradSchedule:
-    """How to cut a convolution's gradient to its weights: by rows of these, or by images."""
+    """How to cut a convolution's gradient to its weights: by rows of these, or by images, as
+    Winograd's algorithm needs it."""
     work = images_ns(op)
     if work < GRAIN_NS:
         return WeightGradSchedule()
     shape = conv_shape(op.params, [v.type for v in op.operands])
+    images = bound_elements(shape.lead)
+    chunk = _length(images, work, MOST_COPYING_PARTS, 1)
+    if suits_winograd(by_winograd(op)):
+        return WeightGradSchedule("images", chunk) if chunk < images else WeightGradSchedule()
     column = column_rows(shape)
     rows = column * math.prod(shape.sizes[:-1])
     most = min(work / CHUNK_NS, MOST_COPYING_PARTS if shape.is_padded else rows)
     lengths = [n for n in range(min(column, LEAST_ROWS), column + 1) if column % n == 0]
     length = next((n for n in lengths if rows / n <= most), rows)
     by_rows = WeightGradSchedule("rows", length) if length < rows else WeightGradSchedule()
-    images = bound_elements(shape.lead)
-    chunk = _length(images, work, MOST_COPYING_PARTS, 1)
     weights = rows * math.prod(shape.features) * op.operands[0].tensor.dtype.itemsize
     is_far = weights > FAR_SUMS_BYTES
     if not shape.is_padded or chunk >= images or (is_far and by_rows.is_parallel):

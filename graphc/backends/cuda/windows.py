@@ -18,7 +18,7 @@ from graphc.ir.core import Operation
 from graphc.ir.types import DType
 from graphc.ops.schedules import WindowTile
 from graphc.passes.analysis.loopnest import Size
-from graphc.passes.analysis.window_products import Convolution, product_of
+from graphc.passes.analysis.window_products import Convolution, by_windows
 from graphc.passes.analysis.window_tiles import (
     PACK_BYTES,
     as_tiling,
@@ -47,7 +47,7 @@ _PRODUCTS: Mapping[Role, str] = {
 
 def launch_convolution(program: Launcher, op: Operation) -> None:
     """One launch; another where the sums go in parts."""
-    what = product_of(op)
+    what = by_windows(op)
     tile = complete_window_schedule(op, program.machine).grid
     assert tile is not None
     _check_shared(op, what, tile, program.machine.shared)

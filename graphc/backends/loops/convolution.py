@@ -43,6 +43,7 @@ from graphc.backends.loops.scalars import LaneScalars
 from graphc.backends.loops.values import I64, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.windowtiles import Turns, WindowTile, emit_window_tile
 from graphc.backends.loops.winograd import emit_results, emit_windows, panel_width
+from graphc.backends.loops.winograd_gradient import emit_weight_sums, emit_weights_of_sums
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
 from graphc.ops.schedules import WeightGradSchedule
@@ -166,7 +167,13 @@ class _Emitter:
             begin, end = Val("%begin", I64), Val("%end", I64)
         if what.role == "weight_grad":
             goal = self._own("%sums", what.weights) if what.sums_chunks else Val("%c", PTR)
-            self._sums(goal, (begin, end), chains)
+            if not what.winograd:
+                self._sums(goal, (begin, end), chains)
+                return
+            sums = self._from(self._own_tiles(), index(self._tiles_size))
+            self._sums(sums, (begin, end), chains)
+            name = emit_weights_of_sums(self.code.module, self.machine, what, self.lanes)
+            self.code.invoke(name, (sums, goal))
             return
         with loop_if_any(self.code, begin, end, 1, []) as state:
             if state is None:
@@ -222,7 +229,8 @@ class _Emitter:
     def _chain_ends(self) -> list[int]:
         """The images of a chain, the longest first; none if there is no memory for their sums."""
         what = self.what
-        blocks = -(-what.output_positions[0] // self.columns)
+        columns = what.tile_grid[0] if what.winograd else what.output_positions[0]
+        blocks = -(-columns // self.columns)
         images = min(what.most_images, what.chunk) if what.sums_chunks else what.most_images
         ends, _ = chain_ends(images, blocks)
         size = self._weight_count * what.dtype.itemsize
@@ -240,9 +248,11 @@ class _Emitter:
 
     @property
     def _weight_count(self) -> int:
-        """Of the weights that a call computes."""
-        is_chunk = self.what.parallel == "rows"
-        return self.what.chunk * self.what.outputs if is_chunk else self.what.weights
+        """Of the weights that a call computes, or of the sums that they are made of."""
+        what = self.what
+        if what.winograd:
+            return PRODUCTS * what.channels * what.outputs
+        return what.chunk * what.outputs if what.parallel == "rows" else what.weights
 
     def _first_weight(self) -> Val:
         return mul(self.code, self._first_row(), index(self.what.outputs))
@@ -258,13 +268,23 @@ class _Emitter:
         self.padded.copy(self.scalars, image, is_back=False)
         return self.padded.base
 
+    @property
+    def _tiles_size(self) -> int:
+        """Elements of the tiles and products of a block by Winograd's algorithm."""
+        tiles = self.columns * self.what.tile_grid[1]
+        return PRODUCTS * tiles * (self.what.channels + 2 * self.lanes)
+
+    def _own_tiles(self) -> Val:
+        sums = self._weight_count if self.what.role == "weight_grad" else 0
+        return self._own("%tiles", self._tiles_size + sums)
+
     def _winograd(self, x: Val, y: Val) -> None:
         """The result by `winograd.py`, of weights that are transformed already."""
         code, what, machine = self.code, self.what, self.machine
-        weights, down = _Weights(what.block, PRODUCTS * what.channels), what.tile_grid[1]
-        inner = Turns(what.channels, 1, what.block)
-        of_chunk = PRODUCTS * self.columns * down * (what.channels + 2 * self.lanes)
-        tiles = self._own("%tiles", of_chunk)
+        block_width, down = what.weight_block, what.tile_grid[1]
+        weights = _Weights(block_width, PRODUCTS * what.channels)
+        inner = Turns(what.channels, 1, block_width)
+        tiles = self._own_tiles()
 
         def block(first: Val, columns: int) -> None:
             count = columns * down
@@ -281,7 +301,7 @@ class _Emitter:
                         self._from(base, mul(code, number.index, index(size)))
                         for base, size in (
                             (tiles, count * what.channels),
-                            (source, what.channels * what.block),
+                            (source, what.channels * block_width),
                             (products, count * width),
                         )
                     )
@@ -313,7 +333,7 @@ class _Emitter:
         if what.winograd:
             self._winograd(x, y)
             return
-        weights = _Weights(what.block or what.outputs, what.sizes[0] * what.run)
+        weights = _Weights(what.weight_block, what.sizes[0] * what.run)
         outer = Turns(what.sizes[0], what.column, what.run * weights.width)
         inner = Turns(what.run, 1, weights.width)
 
@@ -379,7 +399,20 @@ class _Emitter:
 
     def _weights(self, x: Val, y: Val, sums: Val) -> None:
         """Adds what one image gives to the sums."""
-        what = self.what
+        code, what = self.code, self.what
+
+        def winograd_block(first: Val, columns: int) -> None:
+            tiles = self._own_tiles()
+            products = self._from(
+                tiles, index(PRODUCTS * columns * what.tile_grid[1] * what.channels)
+            )
+            code.invoke(emit_windows(code.module, self.machine, what, columns), (x, tiles, first))
+            name = emit_weight_sums(code.module, self.machine, what, columns, self.lanes)
+            code.invoke(name, (tiles, y, products, sums, first))
+
+        if what.winograd:
+            self._blocks(winograd_block)
+            return
 
         def block(first: Val, width: int) -> None:
             here = self._from(x, self._window(first, index(0)))

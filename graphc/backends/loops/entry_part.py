@@ -364,7 +364,7 @@ class EntryPart(Walker[Val, Val]):
     def _convolution(self, op: Operation) -> None:
         what, schedule = product_of(op), convolution_schedule(op)
         x, second, result, *made = self._arrays(op)
-        if what.winograd:
+        if what.winograd and what.role == "result":
             transformed = made.pop(-2)
             name = emit_weights(self.module, self.machine, what)
             self._parallel_for(name, [second, transformed], (), weight_chunks(what))
@@ -383,7 +383,7 @@ class EntryPart(Walker[Val, Val]):
         if what.sums_chunks:
             assert chunking is not None
             name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
-            self._call(name, [result, made[-1]], what.symbols())
+            self._call(name, [result, made[what.is_padded]], what.symbols())
 
     def _depthwise(self, op: Operation, role: Role) -> None:
         types, schedule = [v.tensor for v in op.operands], op.schedule_as(ChannelSchedule)

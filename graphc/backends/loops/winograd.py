@@ -32,27 +32,30 @@ CHUNK = 256
 
 def weight_chunks(what: Convolution) -> Chunking:
     """How the transformation of weights is cut for threads: by channels of a block of outputs."""
-    return Chunking(0, Size(), Size(what.outputs // what.block * what.channels), CHUNK)
+    return Chunking(0, Size(), Size(what.outputs // what.weight_block * what.channels), CHUNK)
 
 
 def emit_weights(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
     """`@name` of `void (weights, transformed, begin, end)`.
 
     From [outputs / block, 3, 3, channels, block] to [outputs / block, 16, channels, block], for
-    some channels of some blocks, counted through both.
+    some channels of some blocks, counted through both. Turned weights come from those of a gradient
+    to images, [3, 3, outputs / block, channels, block] or [3, channels, 3, outputs].
     """
     code, element = module.body(), element_of(what.dtype)
     s, lanes = LaneScalars(code, has_fma=machine.has_fma), machine.lanes(what.dtype)
     given, goal, begin, end = (Val("%a", PTR), Val("%b", PTR), Val("%begin", I64), Val("%end", I64))
-    row = what.channels * what.block
+    row = what.channels * what.weight_block
+    channel_step, block_step, places = _weight_places(what)
     with loop_if_any(code, begin, end, 1, []) as turn:
         assert turn is not None
         block = code.binary("udiv", turn.index, index(what.channels))
         channel = code.binary("urem", turn.index, index(what.channels))
-        at = mul(code, channel, index(what.block))
-        source = offset(code, given, element, add(code, at, mul(code, block, index(9 * row))))
+        at = mul(code, channel, index(channel_step))
+        source = offset(code, given, element, add(code, at, mul(code, block, index(block_step))))
+        at = mul(code, channel, index(what.weight_block))
         target = offset(code, goal, element, add(code, at, mul(code, block, index(PRODUCTS * row))))
-        for start, width in spans(what.block, lanes):
+        for start, width in spans(what.weight_block, lanes):
             half = constant(0.5, lane_type(element, width))
 
             def widened(g: Vectors, half: Val = half) -> list[Val]:
@@ -61,16 +64,25 @@ def emit_weights(module: ModuleWriter, machine: Machine, what: Convolution) -> s
                 return [g[0], *(s.mul(total, half) for total in sums), g[2]]
 
             weights = [
-                [
-                    memory.load(s, source, index((3 * i + j) * row + start), what.dtype, width)
-                    for j in range(3)
-                ]
-                for i in range(3)
+                [memory.load(s, source, index(p + start), what.dtype, width) for p in column]
+                for column in places
             ]
-            for number, value in enumerate(_both_ways(weights, widened)):
+            for number, value in enumerate(both_ways(weights, widened)):
                 memory.store(s, value, target, index(number * row + start))
     code.leave()
     return module.add("weights", [given, goal, begin, end], code)
+
+
+def _weight_places(what: Convolution) -> tuple[int, int, list[list[int]]]:
+    """How far channels and blocks of the given weights are apart, and where the elements of a
+    window lie, column by column."""
+    block, row, of_one = what.weight_block, what.channels * what.weight_block, range(3)
+    if not what.is_turned:
+        return block, 9 * row, [[(3 * i + j) * row for j in of_one] for i in of_one]
+    step = what.channels * what.outputs
+    if what.block:
+        return block, row, [[(3 * i + j) * step for j in (2, 1, 0)] for i in (2, 1, 0)]
+    return 3 * block, 0, [[3 * i * step + j * block for j in (2, 1, 0)] for i in (2, 1, 0)]
 
 
 def emit_windows(module: ModuleWriter, machine: Machine, what: Convolution, columns: int) -> str:
@@ -86,8 +98,8 @@ def emit_windows(module: ModuleWriter, machine: Machine, what: Convolution, colu
         return [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3])]
 
     with loop(code, index(0), index(columns * down), 1) as tile:
-        i, j = _tile(s, what, first, tile.index)
-        p, q = (_position(s, at, n) for at, n in zip((i, j), what.output_positions, strict=True))
+        i, j = tile_of(s, what, first, tile.index)
+        p, q = (position_of(s, at, n) for at, n in zip((i, j), what.output_positions, strict=True))
         across = mul(code, p, index(what.column))
         at = add(code, across, mul(code, q, index(what.channels)))
         source = offset(code, image, element, at)
@@ -101,7 +113,7 @@ def emit_windows(module: ModuleWriter, machine: Machine, what: Convolution, colu
                 ]
                 for a in range(4)
             ]
-            for number, value in enumerate(_both_ways(pixels, turned)):
+            for number, value in enumerate(both_ways(pixels, turned)):
                 memory.store(s, value, target, add(code, at, index(number * plane)))
 
         whole = what.channels // lanes * lanes
@@ -133,14 +145,14 @@ def emit_results(
         return [s.add(s.add(m[0], m[1]), m[2]), s.sub(s.sub(m[1], m[2]), m[3])]
 
     with loop(code, index(0), index(columns * down), 1) as tile:
-        numbers = _tile(s, what, first, tile.index)
-        p, q = (_position(s, at, n) for at, n in zip(numbers, what.output_positions, strict=True))
+        numbers = tile_of(s, what, first, tile.index)
+        p, q = (position_of(s, at, n) for at, n in zip(numbers, what.output_positions, strict=True))
         across = mul(code, p, index(what.output_column))
         at = add(code, across, mul(code, q, index(what.outputs)))
         target = offset(code, goal, element, at)
         source = offset(code, products, element, mul(code, tile.index, index(width)))
         found = [
-            _both_ways(
+            both_ways(
                 [
                     [
                         memory.load(s, source, index((4 * a + b) * plane + start), what.dtype, n)
@@ -172,19 +184,19 @@ def panel_width(vectors: Sequence[Span]) -> int:
     return sum(lanes for _, lanes in vectors)
 
 
-def _both_ways(rows: Sequence[Vectors], change: Callable[[Vectors], list[Val]]) -> list[Val]:
+def both_ways(rows: Sequence[Vectors], change: Callable[[Vectors], list[Val]]) -> list[Val]:
     """`change` of every column, then of every row of what that gives; row by row."""
     columns = [change(column) for column in zip(*rows, strict=True)]
     return [value for row in zip(*columns, strict=True) for value in change(row)]
 
 
-def _tile(s: LaneScalars, what: Convolution, first: Val, number: Val) -> tuple[Val, Val]:
+def tile_of(s: LaneScalars, what: Convolution, first: Val, number: Val) -> tuple[Val, Val]:
     """The column and row of a tile in the grid of all, by its number in a block."""
     down = index(what.tile_grid[1])
     column = add(s.code, first, s.code.binary("udiv", number, down))
     return column, s.code.binary("urem", number, down)
 
 
-def _position(s: LaneScalars, tile: Val, extent: int) -> Val:
+def position_of(s: LaneScalars, tile: Val, extent: int) -> Val:
     """Where a tile begins along an axis of so many results."""
     return smaller(s.code, mul(s.code, tile, index(2)), index(extent - 2))

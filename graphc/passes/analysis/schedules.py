@@ -25,6 +25,7 @@ from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, sched
 from graphc.passes.analysis.nestplan import epilogue_nest
 from graphc.passes.analysis.product_tiles import form_of, with_pairs, with_tilings
 from graphc.passes.analysis.window_products import (
+    by_winograd,
     choose_convolution,
     choose_winograd,
     convolution_schedule,
@@ -78,11 +79,11 @@ def _of_product(op: Operation, machine: Machine) -> ProductSchedule:
 
 def _of_convolution(op: Operation, machine: Machine) -> Params:
     given = convolution_schedule(op)
-    what = product_of(op)
+    what, turned = product_of(op), by_winograd(op)
     if given is not None or 0 in (*what.output_positions, what.run, what.outputs):
         return op.schedule
-    if suits_winograd(what):
-        chosen = choose_winograd(what, machine)
+    if suits_winograd(turned):
+        chosen = choose_winograd(turned, machine)
     else:
         chosen = choose_convolution(what, machine)
     return replace(chosen, parallel=what.parallel, chunk=what.chunk)

@@ -15,7 +15,7 @@ from graphc.ir.codegen import Role, WindowProduct
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType, bound_elements
-from graphc.ops.convolution import ConvShape, conv_shape
+from graphc.ops.convolution import CONV_DATA_GRAD, ConvShape, conv_shape
 from graphc.ops.schedules import ConvSchedule, ConvTile, WeightGradSchedule
 from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import fail
@@ -44,11 +44,15 @@ PRODUCTS = 16
 WINOGRAD_TILES = 48
 """Of a block, about: so many rows of a product read each of the weights once."""
 
+WINOGRAD_SUMS = 4 * 1024 * 1024
+"""Bytes of the sums of a gradient to weights, at most: each chunk has its own."""
+
 WINOGRAD_POSITIONS = 144
 """Output positions from which on the algorithm gives back what it takes to transform weights."""
 
-WINOGRAD_CHANNELS = 32
-"""Channels from which on it gives back what it takes to transform windows."""
+WINOGRAD_CHANNELS = 16
+"""Channels and outputs from which on it gives back what it takes to transform windows and
+results."""
 
 MAX_ROWS = 12
 """Rows of a tile: more would only need more loads."""
@@ -79,6 +83,7 @@ class Convolution:
                               `end`; rows are those of the weights
     chunk                     how many in one; rows are all of one column of windows
     column_parts, feature_parts  of the result of one image, where a chunk is one of each
+    is_turned                 the weights lie as a gradient to images has them
     """
 
     role: Role
@@ -99,6 +104,7 @@ class Convolution:
     column_parts: int = 1
     feature_parts: int = 1
     winograd: bool = False
+    is_turned: bool = False
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -129,6 +135,11 @@ class Convolution:
     def symbols(self) -> tuple[str, ...]:
         """The dimensions of the call that the function asks for."""
         return self.images.symbols
+
+    @property
+    def weight_block(self) -> int:
+        """Columns of the weights in one block: all, if they lie in rows of all."""
+        return self.block or self.outputs
 
     @property
     def run(self) -> int:
@@ -210,54 +221,77 @@ class Convolution:
 
 def product_of(op: Operation) -> Convolution:
     """What a `conv`, `conv.data_grad` or `conv.weight_grad` computes in one call."""
+    schedule = op.schedule
+    assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
+    return by_winograd(op) if schedule.winograd else by_windows(op)
+
+
+def by_winograd(op: Operation) -> Convolution:
+    """The same by Winograd's algorithm, which has a gradient to images be a convolution too."""
+    return replace(by_windows(op, is_turned=op.opdef is CONV_DATA_GRAD), winograd=True)
+
+
+def by_windows(op: Operation, *, is_turned: bool = False) -> Convolution:
+    """The same by sums over windows; turned, a gradient to images is the convolution that it is."""
     codegen, schedule = op.opdef.codegen, op.schedule
     assert isinstance(codegen, WindowProduct)
     assert isinstance(schedule, ConvSchedule | WeightGradSchedule)
     types = [v.tensor for v in op.operands]
-    what = Convolution.of(codegen.role, conv_shape(op.params, types), types[0].dtype)
+    shape, role = conv_shape(op.params, types), codegen.role
+    if is_turned:
+        shape, role = shape.turned(), "result"
+    what = replace(Convolution.of(role, shape, types[0].dtype), is_turned=is_turned)
     if schedule.is_parallel:
         what = replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
     if isinstance(schedule, WeightGradSchedule):
         return what
     across, features = schedule.column_parts, schedule.feature_parts
-    return replace(what, column_parts=across, feature_parts=features, winograd=schedule.winograd)
+    return replace(what, column_parts=across, feature_parts=features)
 
 
 AnySchedule = ConvSchedule | WeightGradSchedule
 
 
 def suits_winograd(what: Convolution) -> bool:
-    """Whether a convolution goes by Winograd's algorithm, where memory can be planned for it.
+    """Whether `by_winograd` is chosen, where memory can be planned for it.
 
     It depends on nothing but the shape of one image, as it decides bits.
     """
     across, down = what.output_positions
+    sums = PRODUCTS * what.channels * what.outputs * what.dtype.itemsize
     return (
         winograd_misfit(what) == ""
         and across * down >= WINOGRAD_POSITIONS
-        and what.channels >= WINOGRAD_CHANNELS
+        and min(what.channels, what.outputs) >= WINOGRAD_CHANNELS
+        and (what.role == "result" or sums <= WINOGRAD_SUMS)
     )
 
 
 def winograd_misfit(what: Convolution) -> str:
-    """What Winograd's algorithm requires; "" if that is there."""
-    is_plain = what.sizes == (3, 3) and what.strides == (1, 1)
-    if what.role != "result" or not what.block or not is_plain:
-        return "`winograd` for a `conv` of windows 3 x 3, strides of 1 and weights in blocks"
+    """What Winograd's algorithm requires of what `by_winograd` gives; "" if that is there."""
+    if what.sizes != (3, 3) or what.strides != (1, 1):
+        return "`winograd` for windows 3 x 3 and strides of 1"
+    if what.parallel == "rows":
+        return "`winograd` for all rows of the weights, in chunks of images"
+    if min((*what.low, *what.high)) < 0:
+        return "`winograd` for at most two zeros at each end of an axis"
     if min(what.output_positions) < 2:
         return f"`winograd` for two results along each axis, got {what.output_positions}"
     return ""
 
 
-def choose_winograd(what: Convolution, machine: Machine) -> ConvSchedule:
+def choose_winograd(what: Convolution, machine: Machine) -> AnySchedule:
     """Blocks of whole columns of tiles."""
     across, down = what.tile_grid
     columns = 2 * max(1, min(across, WINOGRAD_TILES // down))
+    lanes = machine.lanes(what.dtype)
+    if what.role == "weight_grad":
+        return WeightGradSchedule(lanes=lanes, winograd=True, columns=columns)
     return ConvSchedule(
         column_parts=what.column_parts,
         feature_parts=what.feature_parts,
         winograd=True,
-        lanes=machine.lanes(what.dtype),
+        lanes=lanes,
         columns=columns,
     )
 
@@ -348,7 +382,7 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
 
 def _misfit(what: Convolution, schedule: AnySchedule) -> str:
     """What is required and what came; "" if it fits."""
-    if isinstance(schedule, ConvSchedule) and schedule.winograd:
+    if schedule.winograd:
         return winograd_misfit(what) or _winograd_misfit(what, schedule)
     if not 1 <= schedule.columns <= what.output_positions[0]:
         return f"1 to {what.output_positions[0]} columns in a block, got {schedule.columns}"
@@ -369,7 +403,7 @@ def _misfit(what: Convolution, schedule: AnySchedule) -> str:
     return ""
 
 
-def _winograd_misfit(what: Convolution, schedule: ConvSchedule) -> str:
+def _winograd_misfit(what: Convolution, schedule: AnySchedule) -> str:
     across = what.tile_grid[0]
     if schedule.columns % 2 or not 2 <= schedule.columns <= 2 * across:
         return f"2 to {2 * across} columns in a block of whole tiles, got {schedule.columns}"
