@@ -172,8 +172,8 @@ def test_parts_that_there_cannot_be(text: str, problem: str) -> None:
     [
         ((55, 55, 64), 3, 64, (16, 1)),  # the image is larger than the weights
         ((7, 7, 512), 3, 512, (1, 16)),
-        ((28, 28, 128), 3, 128, (4, 4)),
-        ((14, 14, 256), 3, 33, (7, 1)),  # no whole lines of features
+        ((28, 28, 128), 5, 128, (4, 4)),
+        ((14, 14, 256), 5, 33, (7, 1)),  # no whole lines of features
         ((8, 8, 16), 5, 32, (1, 1)),  # too little work
     ],
 )
