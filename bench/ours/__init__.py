@@ -7,13 +7,13 @@ from typing import Any
 
 from bench.ours.encoder import encoder
 from bench.ours.how import How
-from bench.ours.images import convnet, resnet
+from bench.ours.images import convnet, residual, resnet
 from bench.ours.mlp import mlp
 from bench.ours.recurrent import recurrent
 from bench.ours.rows import rows
 from bench.peers import Case
 from bench.workloads.encoder import Encoder
-from bench.workloads.images import ConvNet, ResNet
+from bench.workloads.images import ConvNet, Residual, ResNet
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import Workload
 from bench.workloads.recurrent import Recurrent
@@ -24,6 +24,7 @@ FORMS: dict[type[Any], Callable[[Workload, How], Case]] = {
     Encoder: encoder,
     Mlp: mlp,
     Recurrent: recurrent,
+    Residual: residual,
     ResNet: resnet,
     Rows: rows,
 }

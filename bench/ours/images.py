@@ -16,6 +16,7 @@ from bench.ours.how import (
     SCORES,
     How,
     calls,
+    got,
     inference,
     loss,
     one_hot,
@@ -24,7 +25,7 @@ from bench.ours.how import (
     training_step,
 )
 from bench.peers import Case
-from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
+from bench.workloads.images import ConvNet, Convolution, Residual, ResNet, blocks, stem
 from bench.workloads.record import Array, Values, Workload
 
 MACROS = """
@@ -165,3 +166,53 @@ def resnet(work: Workload, how: How) -> Case:
     put(net, nodes)
     infer = inference(net, how, batch=work.samples)
     return calls(infer, {"features": images(work.inputs["x"])}, how, scores)
+
+
+# --- residual blocks, trained --------------------------------------------------------------------
+
+
+def residual_text(spec: Residual) -> str:
+    edge = spec.image
+    lines = [
+        f"features = ImageInput({edge}, {edge}, {spec.channels}, tag=feature)",
+        f"labels = Input({spec.outputs}, tag=label)",
+    ]
+
+    def convolved(kernel: str, before: int, below: str) -> str:
+        lines.append(f"{kernel} = Parameter({spec.width}, {9 * before})")
+        return f"Convolution({kernel}, {below}, 3, 3, {spec.width}, 1, 1, zeroPadding=true)"
+
+    (name, channels), *inner = spec.kernels
+    lines.append(f"h = RectifiedLinear({convolved(name, channels, 'features')})")
+    below = "h"
+    for (first, width), (second, _) in zip(inner[::2], inner[1::2], strict=True):
+        lines.append(f"{first}r = RectifiedLinear({convolved(first, width, below)})")
+        added = f"Plus({below}, {convolved(second, width, f'{first}r')})"
+        below = f"{second}r"
+        lines.append(f"{below} = RectifiedLinear({added})")
+    lines += [
+        f"mean = AveragePooling({below}, {edge}, {edge}, 1, 1)",
+        f"W = Parameter({spec.outputs}, {spec.width})",
+        f"B = Parameter({spec.outputs}, 1)",
+        f"{SCORES} = Plus(Times(W, mean), B, tag=output)",
+        f"{CRITERION} = CrossEntropyWithSoftmax(labels, {SCORES}, tag=criterion)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def residual(work: Workload, how: How) -> Case:
+    spec: Residual = work.spec
+    net = gc.loads(residual_text(spec))
+    put(net, {n: kernel_rows(v) if v.ndim == 4 else v for n, v in work.parameters.items()})
+    step = training_step(net, work, how, batch=work.samples)
+    labels = one_hot(work.inputs["y"], spec.outputs, how)
+
+    def parameters() -> Values:
+        found = got(net, {n: v for n, v in work.parameters.items() if v.ndim < 4})
+        for name, before in spec.kernels:
+            kernel = np.array(net.parameters[name]).reshape(spec.width, before, 3, 3)
+            found[name] = kernel.transpose(0, 1, 3, 2)
+        return found
+
+    data = {"features": images(work.inputs["x"]), "labels": labels}
+    return calls(step, data, how, loss, parameters)

@@ -12,7 +12,7 @@ import numpy as np
 from bench.peers import CannotSay, Case
 from bench.workloads.encoder import EPSILON as ENCODER_EPSILON
 from bench.workloads.encoder import Encoder
-from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
+from bench.workloads.images import ConvNet, Convolution, Residual, ResNet, blocks, stem
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import MOMENTUM, Values, Workload
 from bench.workloads.recurrent import Recurrent
@@ -146,6 +146,14 @@ def resnet(spec: ResNet, p: Arrays, inputs: Arrays) -> Any:
     return h.mean(axis=(2, 3)) @ p["W"].T + p["B"]
 
 
+def residual(spec: Residual, p: Arrays, inputs: Arrays) -> Any:
+    h = jax.nn.relu(convolved(inputs["x"], p["K"], padding=1))
+    for i in range(spec.blocks):
+        inner = jax.nn.relu(convolved(h, p[f"K{i}a"], padding=1))
+        h = jax.nn.relu(h + convolved(inner, p[f"K{i}b"], padding=1))
+    return h.mean(axis=(2, 3)) @ p["W"].T + p["B"]
+
+
 def encoder(spec: Encoder, p: Arrays, inputs: Arrays) -> Any:
     x = inputs["x"]
 
@@ -223,6 +231,7 @@ SCORES: dict[type[Any], Function] = {
     Encoder: encoder,
     Mlp: mlp,
     Recurrent: recurrent,
+    Residual: residual,
     ResNet: resnet,
     Rows: rows,
 }

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from bench.peers import CannotSay, Case
 from bench.workloads.encoder import EPSILON as ENCODER_EPSILON
 from bench.workloads.encoder import Encoder
-from bench.workloads.images import ConvNet, Convolution, ResNet, blocks, stem
+from bench.workloads.images import ConvNet, Convolution, Residual, ResNet, blocks, stem
 from bench.workloads.mlp import Mlp
 from bench.workloads.record import MOMENTUM, Values, Workload
 from bench.workloads.recurrent import Recurrent
@@ -125,6 +125,14 @@ def resnet(spec: ResNet, p: Tensors, inputs: Tensors) -> torch.Tensor:
     return F.linear(h.mean(dim=(2, 3)), p["W"], p["B"])
 
 
+def residual(spec: Residual, p: Tensors, inputs: Tensors) -> torch.Tensor:
+    h = torch.relu(F.conv2d(inputs["x"], p["K"], padding=1))
+    for i in range(spec.blocks):
+        inner = torch.relu(F.conv2d(h, p[f"K{i}a"], padding=1))
+        h = torch.relu(h + F.conv2d(inner, p[f"K{i}b"], padding=1))
+    return F.linear(h.mean(dim=(2, 3)), p["W"], p["B"])
+
+
 def encoder(spec: Encoder, p: Tensors, inputs: Tensors) -> torch.Tensor:
     x = inputs["x"]
 
@@ -208,6 +216,7 @@ SCORES: dict[type[Any], Function] = {
     Encoder: encoder,
     Mlp: mlp,
     Recurrent: recurrent,
+    Residual: residual,
     ResNet: resnet,
     Rows: rows,
 }

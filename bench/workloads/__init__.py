@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bench.workloads.drawn import drawn, is_drawn
 from bench.workloads.encoder import Encoder, encoder
-from bench.workloads.images import ConvNet, ResNet, convnet, resnet
+from bench.workloads.images import ConvNet, Residual, ResNet, convnet, residual, resnet
 from bench.workloads.mlp import EPOCH_STEPS, Mlp, mlp
 from bench.workloads.record import Workload
 from bench.workloads.recurrent import Cell, Recurrent, recurrent
@@ -176,6 +176,13 @@ WORKLOADS: dict[str, Callable[[bool], Workload]] = {
     ),
     "W9encoder8": lambda small: _encoder(
         "W9encoder8", "the same, 8 sequences", 8, (1.3, 1.25), small
+    ),
+    "W10": lambda small: residual(
+        "W10",
+        "two residual blocks 3x3 on 28x28x64, minibatch 16",
+        Residual(13, 2, 16, 1, 5) if small else Residual(28, 3, 64, 2, 10),
+        3 if small else 16,
+        (1.5, 1.5),
     ),
 }
 

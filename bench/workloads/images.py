@@ -1,4 +1,5 @@
-"""W7: a convolutional network on small images; and W9's residual network of 18 layers."""
+"""W7: a convolutional network on small images; W9's residual network of 18 layers; and W10: blocks
+of such a network, trained."""
 
 from __future__ import annotations
 
@@ -183,3 +184,47 @@ def resnet(
     moved = BYTES * (size(parameters) + size(inputs))
     cost = Cost(flops, moved, moved)
     return Workload(name, title, spec, inputs, parameters, cost, False, batch, {}, targets=targets)
+
+
+# --- residual blocks, trained --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A convolution 3x3 with zeros around the image and ReLU, then blocks of two, each
+    relu(h + K relu(K h)); the average over all pixels; one layer. Images are square."""
+
+    image: int
+    channels: int
+    width: int
+    blocks: int
+    outputs: int
+
+    @property
+    def kernels(self) -> list[tuple[str, int]]:
+        """Of each convolution the name, and the channels before it."""
+        inner = [f"K{i}{part}" for i in range(self.blocks) for part in "ab"]
+        return [("K", self.channels), *((name, self.width) for name in inner)]
+
+
+def residual(
+    name: str, title: str, spec: Residual, batch: int, targets: tuple[float, float]
+) -> Workload:
+    rng = generator(name)
+    parameters = {
+        kernel: weights(rng, spec.width, before, 3, 3, inputs=9 * before)
+        for kernel, before in spec.kernels
+    }
+    parameters["W"] = weights(rng, spec.outputs, spec.width)
+    parameters["B"] = normal(rng, spec.outputs) * np.float32(0.1)
+    inputs: Values = {
+        "x": normal(rng, batch, spec.channels, spec.image, spec.image),
+        "y": rng.integers(0, spec.outputs, batch),
+    }
+    products = [2.0 * 9 * spec.image**2 * before * spec.width for _, before in spec.kernels]
+    products.append(2.0 * spec.width * spec.outputs)
+    flops = batch * (3 * sum(products) - products[0])  # no gradient by the input
+    kept = spec.image**2 * (spec.channels + spec.width * len(spec.kernels))
+    moved = 4 * BYTES * size(parameters) + BYTES * size(inputs)
+    cost = Cost(flops, moved, 2 * BYTES * (size(parameters) + batch * kept))
+    return Workload(name, title, spec, inputs, parameters, cost, True, batch, {}, targets=targets)
