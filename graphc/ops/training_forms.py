@@ -101,7 +101,7 @@ RUNNING_STATISTIC = OpDef(
 
 def drop(b: IRBuilder, x: Value, rate: float) -> Value:
     """x, of which training sets so many elements to zero."""
-    return b.emit_one(DROP, x, params=DropParams(rate))
+    return b.emit_one(DROP, x, params=DropParams(rate)) if rate else x
 
 
 def running_statistic(

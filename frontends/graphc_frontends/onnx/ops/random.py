@@ -19,8 +19,10 @@ from graphc_frontends.onnx.ops.elementwise import cast_to
 from graphc_frontends.onnx.reading import element_type
 from graphc_frontends.onnx.values import (
     Dim,
+    Weight,
     dtype_of,
     fixed,
+    is_known,
     known_number,
     rank_of,
     shape_of,
@@ -155,6 +157,10 @@ def dropout(
     if training is None or not bool(known_number(training, "training_mode")):
         rate = 0.5 if ratio is None else known_number(ratio, "a ratio of dropout for inference")
         return gc.dropout(x, rate), _all_true(x)
+    if isinstance(ratio, Weight) or is_known(ratio):
+        ratio = np.float32(known_number(ratio, "a ratio of dropout"))
+        if ratio == 0:
+            return x, _all_true(x)
     share = gc.cast(np.float32(0.5) if ratio is None else gc.reshape(ratio, ()), "f32")
     kept = _uniform(context, shape_of(x), seed) >= share
     scale = gc.where(share < 1.0, 1.0 / gc.where(share < 1.0, 1.0 - share, 1.0), 0.0)

@@ -81,10 +81,14 @@ def test_the_step_can_be_fixed() -> None:
 
 
 def test_without_a_draw_there_is_no_step() -> None:
-    nodes = [node("Dropout", ["x", "rate", "no"], ["y"])]
-    made = model(nodes, {"x": [2]}, ["y"], {**FIXED, "no": np.array(False)})
-    program = program_of(made, "x.onnx")
-    assert [a.name for a in program.function.arguments] == ["x"]
+    """In inference; and where nothing is left out, as in what PyTorch exports of Dropout(0)."""
+    fixed = {**FIXED, "no": np.array(False), "none": np.float32(0.0)}
+    for inputs in (["x", "rate", "no"], ["x", "none", "yes"]):
+        nodes = [node("Dropout", inputs, ["y", "kept"])]
+        program = program_of(model(nodes, {"x": [2]}, ["y", "kept"], fixed), "x.onnx")
+        assert [a.name for a in program.function.arguments] == ["x"]
+        found = gc.compile(program, backend="numpy")(x=np.float32([3.0, -2.0]))
+        assert found["y"].tolist() == [3.0, -2.0] and found["kept"].tolist() == [True, True]
 
 
 def test_a_step_of_a_loop_draws_nothing() -> None:
