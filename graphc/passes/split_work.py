@@ -81,7 +81,6 @@ from graphc.ops.schedules import (
 from graphc.ops.update_rows import block_of, row_update, row_width
 from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.window_products import (
-    Convolution,
     by_windows,
     by_winograd,
     suits_winograd,
@@ -409,7 +408,7 @@ def image_parts(op: Operation, work: float) -> tuple[int, int]:
     if op.opdef is not CONV or wanted < 2:
         return 1, 1
     shape = conv_shape(op.params, [v.type for v in op.operands])
-    what = Convolution.of("result", shape, op.result.tensor.dtype)
+    what = by_winograd(op)
     if suits_winograd(what):
         tiles = math.prod(what.tile_grid)
         return max(1, min(wanted, tiles // LEAST_TILES, what.tile_grid[0])), 1
