@@ -11,7 +11,7 @@ of members become one, where the last of them stands. What reads an earlier one 
 that moves behind it; everything else stays.
 
 Leaves alone: sums that are taken apart already (`all_reduce_start`), and those in loops' bodies.
-Algorithm: one walk for the depths, one more for each sum that is made. O(n) for each.
+Algorithm: one walk for the depths, two more for each sum that is made. O(n) for each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def join_sums(function: Function) -> int:
     """Join them; how many are gone."""
     groups = [sums for sums in _groups(function).values() if len(sums) > 1]
     for sums in groups:
-        _join(sums)
+        wanted = set(sums)
+        _join([op for op in function.block if op in wanted])  # what was joined before moved some
     return sum(len(sums) - 1 for sums in groups)
 
 
