@@ -7,6 +7,7 @@ arrays (its arguments of the role `kept`) with the inputs of every call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class SeldomInputs:
         self.kept: dict[str, Array] = {}
         self._make = make
         self._run = run
-        self._given: dict[str, object] = {}
+        self._given: dict[str, object] = {}  # copies: whose arrays they were may change them
         self._declared = {name.lower(): name for name in names}  # names do not distinguish case
 
     def take(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
@@ -46,7 +47,9 @@ class SeldomInputs:
             given = {**self._given, **{known: inputs[n] for n, known in found.items()}}
             if len(given) == len(self.names):
                 self._compute(given)
-            self._given = given
+            self._given = {
+                n: v if v is self._given.get(n) else deepcopy(v) for n, v in given.items()
+            }
             inputs = {n: value for n, value in inputs.items() if n not in found}
         if len(self._given) < len(self.names):
             raise self._missing()

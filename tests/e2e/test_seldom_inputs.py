@@ -82,6 +82,18 @@ def test_what_is_not_given_anew_is_not_looked_at_again(exe: Executable) -> None:
     assert not np.array_equal(exe(**given)["s"], before["s"])
 
 
+def test_a_changed_array_is_not_looked_at_when_another_is_given_anew() -> None:
+    exe = gc.compile(network(), OUTPUTS, seldom=["speaker", "features"], freeze=True, batch=2)
+    live = gc.compile(network(), OUTPUTS)
+    given, other = inputs(2, 1), inputs(2, 2)
+    wanted = live(features=other["features"], speaker=given["speaker"])
+    exe(**given)
+    given["speaker"][...] = 7
+    same(exe(features=other["features"]), wanted, "llvm")
+    given["speaker"][...] = 8
+    same(exe(features=other["features"]), wanted, "llvm")
+
+
 def test_live_parameters_are_read_at_every_call() -> None:
     net = network()
     exe, live = gc.compile(net, OUTPUTS, seldom="speaker"), gc.compile(net, OUTPUTS)
