@@ -45,7 +45,7 @@ from graphc.passes.manager import Pass, PassManager, PassRecord
 from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.executable import Executable, Results
 from graphc.runtime.plans import Recompile, Variant
-from graphc.runtime.seldom import SeldomInputs
+from graphc.runtime.seldom import Run, SeldomInputs
 from graphc.runtime.signature import (
     NUMPY_DTYPES,
     LabelInput,
@@ -359,13 +359,18 @@ def bind(
             embedded.update(frozen_arrays(frozen, signature, passes_for, options, compile_by))
         return function, signature
 
-    def seldom(bounds: Mapping[str, int]) -> Callable[[Mapping[str, object]], Results]:
+    def seldom(bounds: Mapping[str, int]) -> Run:
         """What makes arrays of the inputs that are given seldom."""
         own = partial(_seldom_part, part, options)
         executable = Executable(
             *own(bounds), values(), recompile=own, threads=thread_count(options.threads)
         )
-        return lambda inputs: executable.run(inputs, {})
+
+        def run(inputs: Mapping[str, object]) -> tuple[Results, dict[str, int]]:
+            results = executable.run(inputs, {})
+            return results, {dim.name: dim.bound for dim in executable.signature.call_dims}
+
+        return run
 
     def values() -> Mapping[str, np.ndarray]:
         return embedded if options.freeze else frozen.values_in(options.precision)

@@ -19,9 +19,9 @@ keep their names; to join them is a copy of each call, before all calls where th
 
 Leaves alone: parameters that are trained beside those that are not, so that nobody computes a
 gradient for nothing; products over a batch or of more than one contracted dim; where gradients are
-taken, outside of loops, matrices that are together too large for a near cache; elsewhere, outside
-of loops, matrices that are not frozen, and products of one row, which take as long as reading their
-matrix.
+taken, products with a sparse input, whose gradients change the rows alone that it looks up, and
+outside of loops matrices that are together too large for a near cache; elsewhere, outside of loops,
+matrices that are not frozen, and products of one row, which take as long as reading their matrix.
 
 Each number of a product has the sum it had, bit for bit. Of what flows back to `%x` the sums of all
 parts are one, in the order of the parameters: its last bits differ (docs/numerics.md).
@@ -41,6 +41,7 @@ from graphc.ir.core import Block, Function, IRBuilder, Module, Operation, Region
 from graphc.ir.traversal import walk
 from graphc.ir.types import fixed_size
 from graphc.ops.contraction import MATMUL, MatmulParams, matmul
+from graphc.ops.indexed import SCATTER_ADD
 from graphc.ops.loop import loop_parts
 from graphc.ops.movement import (
     CONCAT,
@@ -103,6 +104,14 @@ class _Member:
     def is_row(self) -> bool:
         """Whether it takes as long as reading its matrix, whole or in parts."""
         return self.op.result.tensor.bound_elements <= self.extent
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it will look up rows of its matrix, and its gradient adds to those alone."""
+        value = self.shared
+        while (op := value.op) is not None and op.opdef in (RESHAPE, SLICE, TRANSPOSE):
+            value = op.operands[0]
+        return made_by(value, SCATTER_ADD) is not None
 
 
 def merge_products(
@@ -172,12 +181,13 @@ def _loop_around(op: Operation) -> Operation | None:
 
 def _merge_in(block: Block, kinds: Mapping[Value, object], most_bytes: float, *, rows: bool) -> int:
     """Merge the products of a block with these matrices; only those of one kind are joined, up to
-    so many bytes. `rows`: products of a single row too."""
+    so many bytes. `rows`: gradients are taken, so products of a single row too, and none of sparse
+    inputs."""
     groups: dict[object, dict[Value, _Member]] = {}
     order = {value: index for index, value in enumerate(kinds)}
     for op in block:
         member = _member(op, kinds)
-        if member is not None and (rows or not member.is_row):
+        if member is not None and (not member.is_sparse if rows else not member.is_row):
             key = (member.shared, member.place, member.transposed, member.shared_transposed)
             group = groups.setdefault((*key, kinds[member.matrix]), {})
             group.setdefault(member.matrix, member)

@@ -55,11 +55,13 @@ class CallNumbers:
             return True
         if len(numbers) != len(self._arrays):
             return False
+        self._last = None  # what ends this in between leaves numbers of neither
         for name, value in numbers.items():
             if value is not self._numbers.get(name, self):
                 array, spec = self._arrays.get(name, _NONE)
                 if spec is None or (spec.dtype.kind == "i" and not isinstance(value, int)):
                     return False
+                self._numbers.pop(name, None)
                 array[...] = value
                 self._numbers[name] = value
         self._last = numbers

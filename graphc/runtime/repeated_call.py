@@ -108,6 +108,7 @@ class _Lengths:
             return False
         if lengths.min(initial=1) < 1 or lengths.max(initial=0) > self._time:
             return False
+        self._last = None  # what ends the filling leaves tables of neither
         self._fill(lengths)
         self._last = _Equal.of(value)
         return True

@@ -7,6 +7,7 @@ arrays (its arguments of the role `kept`) with the inputs of every call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from graphc.runtime.plan import Plan
 from graphc.support.diagnostics import GraphcError, fail
 
 Array = np.ndarray
-Run = Callable[[Mapping[str, object]], Mapping[str, Any]]
-"""The inputs that are given seldom -> arrays by their names, and single numbers."""
+Run = Callable[[Mapping[str, object]], tuple[Mapping[str, Any], Mapping[str, int]]]
+"""The inputs that are given seldom -> arrays by their names, and single numbers; and the bounds of
+the function that made them."""
 
 
 class SeldomInputs:
@@ -36,7 +38,8 @@ class SeldomInputs:
         self.kept: dict[str, Array] = {}
         self._make = make
         self._run = run
-        self._given: dict[str, object] = {}
+        self._bounds: Mapping[str, int] = {}  # of what made `kept`
+        self._given: dict[str, object] = {}  # copies: whose arrays they were may change them
         self._declared = {name.lower(): name for name in names}  # names do not distinguish case
 
     def take(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
@@ -46,16 +49,23 @@ class SeldomInputs:
             given = {**self._given, **{known: inputs[n] for n, known in found.items()}}
             if len(given) == len(self.names):
                 self._compute(given)
-            self._given = given
+            self._given = {
+                n: v if v is self._given.get(n) else deepcopy(v) for n, v in given.items()
+            }
             inputs = {n: value for n, value in inputs.items() if n not in found}
         if len(self._given) < len(self.names):
             raise self._missing()
         return inputs
 
     def add(self, plan: Plan, arguments: list[Array | None], sizes: dict[str, int]) -> None:
-        """Add the arrays to the arguments of a call, and the sizes that they have."""
+        """Add the arrays to the arguments of a call, and the sizes that they have; sizes alone that
+        are above the plan's bounds, where they are of a function for such calls."""
         if any(spec.name not in self.kept for spec in plan.kept):
             # Compiled for other bounds, the function was taken apart elsewhere.
+            above = {d: n for d, n in self._bounds.items() if n > plan.bounds.get(d, n)}
+            if above:
+                sizes.update(above)
+                return
             self._run = self._make(plan.bounds)
             self._compute(self._given)
         for spec in plan.kept:
@@ -72,7 +82,7 @@ class SeldomInputs:
             arguments[spec.place] = array
 
     def _compute(self, given: Mapping[str, object]) -> None:
-        made = self._run(given)
+        made, self._bounds = self._run(given)
         self.kept.clear()
         for name, value in made.items():
             # A single number has no dims for callers.

@@ -93,7 +93,8 @@ class GoingOn:
     """Calls that go on where the one before ended, with sequences that lie in the same way.
 
     There are two sets of memory for the state: each call reads what the last one wrote and writes
-    the other. The table of begins is `base - is_open * behind`, and afterwards there are
+    the other, which one assignment makes the state: so it is whole wherever a signal ends a call.
+    The table of begins is `base - is_open * behind`, and afterwards there are
     `keep * behind + add` steps behind: what follows from lengths or flags is looked at once.
     """
 
@@ -101,7 +102,6 @@ class GoingOn:
         "_add",
         "_base",
         "_begin",
-        "_behind",
         "_calls_left",
         "_held",
         "_is_open",
@@ -122,13 +122,13 @@ class GoingOn:
     ) -> None:
         """`state` is what the call left that was made; `runs` read and write `states` in turns."""
         self._held = held
-        self._behind = state[STEPS_BEHIND].astype(np.int32)
         self._base, self._begin = form.base, begin
         self._is_open = form.is_open if form.is_open.any() else None
         self._keep = form.keep if (form.keep != 1).any() else None
         self._add = form.add
         self._calls_left = form.calls
-        self._states = tuple({**arrays, STEPS_BEHIND: self._behind} for arrays in states)
+        behind = state[STEPS_BEHIND].astype(np.int32)
+        self._states = tuple({**arrays, STEPS_BEHIND: behind.copy()} for arrays in states)
         self._runs, self._turn = runs, 0
         for name, array in states[0].items():
             array[...] = state[name]
@@ -168,14 +168,17 @@ class GoingOn:
 
     def run(self) -> None:
         """Run once; `is_next` said that it may."""
-        behind, begin, turn = self._behind, self._begin, self._turn
+        begin, turn = self._begin, self._turn
+        behind, then = self._states[turn][STEPS_BEHIND], self._states[1 - turn][STEPS_BEHIND]
         if self._is_open is not None:
             np.multiply(self._is_open, behind, begin)
             np.subtract(self._base, begin, begin)
         self._runs[turn]()
-        if self._keep is not None:
-            np.multiply(behind, self._keep, behind)
-        np.add(behind, self._add, behind)
+        if self._keep is None:
+            np.add(behind, self._add, then)
+        else:
+            np.multiply(behind, self._keep, then)
+            np.add(then, self._add, then)
         self._calls_left -= 1
         self._turn = turn = 1 - turn
         self._held.arrays = self._states[turn]

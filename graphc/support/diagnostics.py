@@ -66,6 +66,10 @@ class GraphcError(Exception):
         self.diagnostics = tuple(diagnostics)
         super().__init__(render(self.diagnostics))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as it was made: pools of processes hand errors to their callers so."""
+        return type(self), (self.diagnostics,), self.__dict__
+
 
 class GraphcWarning(UserWarning):
     """What the user gave can be used, but may not be what was meant; carries diagnostics."""
@@ -73,6 +77,10 @@ class GraphcWarning(UserWarning):
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         super().__init__(render(self.diagnostics))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as it was made: pools of processes hand errors to their callers so."""
+        return type(self), (self.diagnostics,), self.__dict__
 
 
 class BackendUnavailable(GraphcError):

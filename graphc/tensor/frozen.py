@@ -17,7 +17,7 @@ import numpy as np
 from graphc.support.diagnostics import fail, suggestion
 from graphc.support.source import Location
 from graphc.tensor.tracing import innermost
-from graphc.tensor.trees import flatten
+from graphc.tensor.trees import flatten, unflatten
 
 MOST_BOUND = 8
 """Bindings that are kept, so that arrays which nobody else knows any more are let go."""
@@ -74,8 +74,12 @@ class FrozenArguments:
         if found is None:
             while len(self._bound) >= MOST_BOUND:
                 del self._bound[next(iter(self._bound))]
-            # What is given is kept: no other array gets the number of one that is alive.
-            found = self._bound[key] = (given, make(self._without(given)))
+            # They are kept, so that no other array gets the number of one that is alive, and in
+            # containers of its own, since the caller may put other arrays into theirs.
+            leaves, structure = flatten(tuple(given))
+            own = unflatten(structure, leaves)
+            assert isinstance(own, tuple)
+            found = self._bound[key] = ([*own], make(self._without(own)))
         return found[1]
 
     def _without(self, given: Sequence[object]) -> Callable[..., object]:
@@ -92,4 +96,5 @@ class FrozenArguments:
 def _told(leaf: object) -> object:
     """What tells a leaf apart: a number or text by its value, anything else by what it is."""
     is_value = isinstance(leaf, bool | int | float | str | np.generic | None)
-    return (type(leaf), leaf) if is_value else id(leaf)
+    # As text: 0.0 and -0.0 are equal, nan is not.
+    return (type(leaf), repr(leaf)) if is_value else id(leaf)

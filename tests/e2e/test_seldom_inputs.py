@@ -82,6 +82,37 @@ def test_what_is_not_given_anew_is_not_looked_at_again(exe: Executable) -> None:
     assert not np.array_equal(exe(**given)["s"], before["s"])
 
 
+def test_a_changed_array_is_not_looked_at_when_another_is_given_anew() -> None:
+    exe = gc.compile(network(), OUTPUTS, seldom=["speaker", "features"], freeze=True, batch=2)
+    live = gc.compile(network(), OUTPUTS)
+    given, other = inputs(2, 1), inputs(2, 2)
+    wanted = live(features=other["features"], speaker=given["speaker"])
+    exe(**given)
+    given["speaker"][...] = 7
+    same(exe(features=other["features"]), wanted, "llvm")
+    given["speaker"][...] = 8
+    same(exe(features=other["features"]), wanted, "llvm")
+
+
+def test_more_samples_whose_function_is_taken_apart_elsewhere() -> None:
+    """Two products of one row stay two, of more rows they are one."""
+    net = gc.loads("""
+        x = Input(3)
+        s = Input(3)
+        A = Parameter(3, 3)
+        B = Parameter(3, 3)
+        z = ElementTimes(x, ElementTimes(Times(A, s), Times(B, s)), tag=output)
+    """)
+    exe = gc.compile(net, freeze=True, seldom="s", batch=1)
+    A, B = (net.parameters[name].astype(np.float64) for name in "AB")
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 1, 5):
+        x, s = rng.standard_normal((2, count, 3)).astype(np.float32)
+        wanted = x * (s @ A.T) * (s @ B.T)
+        np.testing.assert_allclose(exe(x=x, s=s)["z"], wanted, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(exe(x=x)["z"], wanted, rtol=1e-4, atol=1e-7)
+
+
 def test_live_parameters_are_read_at_every_call() -> None:
     net = network()
     exe, live = gc.compile(net, OUTPUTS, seldom="speaker"), gc.compile(net, OUTPUTS)

@@ -168,6 +168,32 @@ def test_what_stands_in_the_gaps_of_sequences_moves_no_row(backend: str) -> None
 
 
 @EVERYWHERE
+def test_two_tables_of_one_input_are_each_looked_up_in(backend: str) -> None:
+    """Products that share a dense factor are joined (`merge-products`)."""
+    net = network("""
+        words = SparseInput(12, tag=feature)
+        t = Input(3, tag=label)
+        E = Parameter(3, 12)
+        F = Parameter(3, 12)
+        z = ElementTimes(Times(E, words), Times(F, words))
+        distance = SquareError(t, z, tag=criterion)
+    """)
+    learner = gc.SGD(learning_rate_per_sample=RATE, momentum_per_sample=MOMENTUM)
+    step = gc.compile_training(net, learner=learner, batch=1, backend=backend, precision="f64")
+    tables = {name: Lazily(net.parameters[name]) for name in "EF"}
+    rng = np.random.default_rng(3)
+    for word in (7, 2, 2, 7, 11):
+        t = rng.normal(size=(1, 3))
+        e, f = tables["E"].w[:, word].copy(), tables["F"].w[:, word].copy()
+        step(words=([word], [0, 1]), t=t)
+        for name, other in (("E", f), ("F", e)):
+            gradient = np.zeros((3, WORDS))
+            gradient[:, word] = (e * f - t[0]) * other
+            tables[name].step(gradient, np.array([word]), RATE, MOMENTUM)
+            np.testing.assert_allclose(net.parameters[name], tables[name].w, rtol=1e-12)
+
+
+@EVERYWHERE
 def test_a_minibatch_beyond_the_bound_and_one_without_words(backend: str) -> None:
     net = network(LINEAR.format(rows=WORDS, product="Times(E, words)"))
     learner = gc.SGD(learning_rate_per_sample=RATE, momentum=MOMENTUM)

@@ -23,7 +23,7 @@ from graphc.backends.c.lines import (
     mark,
 )
 from graphc.backends.c.operations import Operations
-from graphc.backends.c.types import Definitions
+from graphc.backends.c.types import MEMORY_NAMES, Definitions
 from graphc.backends.llvm.target import Target
 from graphc.backends.loops.values import (
     ELEMENT_BYTES,
@@ -320,7 +320,7 @@ class Code(Operations):
         names = [p.ref.removeprefix("%") for p in parameters]
         given: list[str] = []
         first: list[str] = []
-        body = self._lines.render([*names, *(f"{n}_" for n in names)])
+        body = self._lines.render([*names, *(f"{n}_" for n in names), *MEMORY_NAMES])
         read = set(_WORD.findall("\n".join(x for x in body if not x.lstrip().startswith("/*"))))
         for name, parameter in zip(names, parameters, strict=True):
             memory = self._pointees.get(parameter.ref)

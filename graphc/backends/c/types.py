@@ -29,6 +29,8 @@ MASKS = {1: "i8", 4: "i32", 8: "i64"}
 """The integers of a vector of truth values, by their bytes."""
 
 _SHORT = {"float": "f32", "double": "f64", **BITS, **{name: name for name in _INTEGERS}}
+MEMORY_NAMES = frozenset(_SHORT.values())
+"""Of the types of `Definitions.memory`, such as `i8`: no variable may be called so."""
 _X86_BUILTINS = {16: "{}", 32: "{}256", 64: "{}512_mask"}
 
 

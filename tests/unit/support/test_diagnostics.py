@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import textwrap
 import warnings
 
@@ -10,6 +12,7 @@ import pytest
 from graphc.support.diagnostics import (
     MAX_LINE,
     MAX_SHOWN,
+    BackendUnavailable,
     Diagnostic,
     DiagnosticSink,
     GraphcError,
@@ -174,6 +177,17 @@ def test_fail_makes_an_error_with_one_diagnostic() -> None:
     problem = fail("bad-value", "requires 1, got 2", NET.span(0, 1), label="2")
     assert [d.slug for d in problem.diagnostics] == ["bad-value"]
     assert "^ 2" in str(problem)
+
+
+@pytest.mark.parametrize("kind", [GraphcError, BackendUnavailable, GraphcWarning])
+def test_errors_and_warnings_are_the_same_behind_pickle(kind: type[GraphcError]) -> None:
+    """As processes hand them on to others."""
+    problem = kind([error("requires 1", NET.span(0, 1), notes=(Note("here"),))])
+    pickled = pickle.loads(pickle.dumps(problem))  # noqa: S301  # made here
+    for made in (pickled, copy.deepcopy(problem)):
+        assert type(made) is kind
+        assert made.diagnostics == problem.diagnostics
+        assert str(made) == str(problem)
 
 
 @pytest.mark.parametrize(

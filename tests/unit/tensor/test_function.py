@@ -326,6 +326,28 @@ def test_an_array_that_is_frozen_is_told_apart_by_itself_and_not_by_its_numbers(
     assert frozen(W, 2.0).tolist() == [2, 2, 2]
 
 
+def test_frozen_arrays_are_those_in_their_container_at_the_call() -> None:
+    frozen = gc.function(lambda weights, x: weights["W"] * x, freeze="weights")
+    weights = {"W": np.zeros(3)}
+    for k in range(4):  # arrays that are gone leave their addresses to later ones
+        weights["W"] = np.full(3, float(k))
+        assert frozen(weights, 2.0).tolist() == [2 * k] * 3
+
+
+def test_a_frozen_container_that_was_changed_is_not_traced_again() -> None:
+    frozen = gc.function(lambda weights, x: weights["W"] * x, freeze="weights")
+    W = np.ones(3)
+    changed = {"W": W}
+    assert frozen(changed, 2.0).tolist() == [2, 2, 2]
+    changed["W"] = np.full(3, 5.0)
+    assert frozen({"W": W}, np.array([1.0, 2, 3])).tolist() == [1, 2, 3]
+
+
+def test_frozen_numbers_are_told_apart_by_their_sign() -> None:
+    frozen = gc.function(lambda low, x: x / low, freeze="low")
+    assert [frozen(zero, 1.0) for zero in (0.0, -0.0)] == [np.inf, -np.inf]
+
+
 def test_threads_are_those_asked_for_and_change_no_bit() -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((300, 300)).astype(np.float32)

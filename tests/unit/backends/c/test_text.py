@@ -88,6 +88,20 @@ def test_what_is_read_once_stands_where_it_is_read_and_what_is_not_read_is_left_
     )
 
 
+def test_no_counter_is_called_as_a_type_is() -> None:
+    module = written()
+    code = module.body()
+    for _ in range(9):
+        with code.guarded_loop(index(0), Val("%n", I64), 1, ()) as turn:
+            place = code.offset(Val("%p", PTR), "i8", turn.index)
+            code.store(constant(1, lane_type("i8")), place, 1)
+    code.leave()
+    module.add("f", (Val("%p", PTR), Val("%n", I64)), code)
+    text = module.text()
+    assert "int64_t i7 = 0" in text and "int64_t i9 = 0" in text and "i8 *p = p_" in text
+    assert "int64_t i8" not in text
+
+
 def test_carried_values_are_exchanged_at_once() -> None:
     module = written()
     code = module.body()
