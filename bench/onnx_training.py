@@ -20,8 +20,6 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 import graphc as gc
 from bench.onnx_files import NETWORKS, Network, in_turns
 
