@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
+import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -57,7 +60,19 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     keeping = ExitStack()
     keeping.enter_context(code_kept())
+    if sys.dont_write_bytecode:
+        keeping.enter_context(bytecode_kept())
     config.add_cleanup(keeping.close)
+
+
+@contextmanager
+def bytecode_kept() -> Generator[None]:
+    """Processes that are started leave Python's code of graphc in a folder that goes with the run,
+    where Python is told to leave none elsewhere: each would take a second to compile it again."""
+    with tempfile.TemporaryDirectory(prefix="graphc-tests-") as folder:
+        own = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        with patch.dict(os.environ, own):
+            yield
 
 
 def pytest_collection_finish() -> None:

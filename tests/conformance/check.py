@@ -6,14 +6,15 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from graphc.backends.base import Backend, CompiledFunction
-from graphc.ir.core import Function, Module
+from graphc.ir.core import Module
 from graphc.ir.evaluate import evaluate
 from graphc.ir.params import resolve_sizes
-from graphc.ir.types import DType, size_of
+from graphc.ir.types import DType, TensorType, size_of
 from graphc.runtime.executable import Executable
 from graphc.runtime.signature import Signature
 from tests.support import c_functions
@@ -34,11 +35,13 @@ from tests.support.ulp import largest_ulp
 
 BACKEND_NAMES = JUDGED
 FILLS: tuple[Fill, ...] = ("ordinary", "special")
+PARTS = 3
+"""A type as wide as another one of its row tries every third case; see `dealt`."""
 _TAME = (
     *("reduce_sum", "matmul", "depthwise", "depthwise_data_grad", "depthwise_weight_grad"),
     *("gather", "scatter_add", "sparse_product", "sampled_product", "transposed_sparse_product"),
 )
-_Made = tuple[Function, CompiledFunction, Signature]
+_Made = tuple[CompiledFunction, Signature]
 
 
 @dataclass
@@ -58,20 +61,49 @@ class Outcome:
         return self.kinds.total()
 
 
-def check_row(row: Row, dtype: DType, backend: Backend) -> Outcome:
-    """Every case of the row with ordinary and special operands, and with views of both."""
+def dealt(row: Row, dtype: DType, backend_name: str) -> list[Case]:
+    """The cases that tests try of a type: all, or a part where an earlier type of the row is as
+    wide.
+
+    Where elements lie and how many are computed at a time follows from their width, which that
+    type has tried in every case (f32 for i32, f64 for i64). The type itself decides what is
+    computed, which is the same in all cases: a few of each size find it. The cases go round from
+    the smallest to the largest, so that each part has some of each size, and every backend has
+    another part: LLVM, C and CUDA together try all of them.
+    """
+    uses = _uses(list(row.cases(dtype)))
+    number = row.dtypes.index(dtype)
+    if is_dealt(row, dtype):
+        uses = sorted(uses, key=lambda use: _elements(use[0]))
+        uses = uses[(number + BACKEND_NAMES.index(backend_name)) % PARTS :: PARTS]
+    return [case for use in uses for case in use]
+
+
+def _elements(case: Case) -> int:
+    """How many numbers the operands have, or the result if there are none."""
+    types = case.types or [v for v in vars(case.params).values() if isinstance(v, TensorType)]
+    return sum(t.bound_elements for t in types)
+
+
+def is_dealt(row: Row, dtype: DType) -> bool:
+    """Whether an earlier type of the row has the same width."""
+    earlier = row.dtypes[: row.dtypes.index(dtype)]
+    return dtype.numpy.itemsize in {d.numpy.itemsize for d in earlier}
+
+
+def check_row(
+    row: Row, dtype: DType, backend: Backend, cases: Sequence[Case] | None = None
+) -> Outcome:
+    """All cases of the row, or these, with ordinary and special operands and with views of both."""
     outcome = Outcome()
-    cases = list(row.cases(dtype))
-    for case, (reference, compiled, signature) in zip(
-        cases, _make_all(row, cases, backend), strict=True
-    ):
+    cases = list(row.cases(dtype)) if cases is None else cases
+    for case, (compiled, signature) in zip(cases, _make_all(row, cases, backend), strict=True):
         executable = Executable(compiled, signature, {})
         sizes = {N.name: case.samples}
         for fill in FILLS if case.types else FILLS[:1]:
             seed = zlib.crc32(f"{row.op.name} {dtype} {case.name} {fill}".encode())
-            operands = operands_for(row, case, fill, seed)
+            operands, expected = _judgement(row, case, fill, seed)
             arguments = {f"x{i}": x for i, x in enumerate(operands)}
-            expected = evaluate(reference, arguments, sizes)["y"]
             got = call(compiled, signature, arguments, sizes)["y"]
             outcome.kinds[fill] += 1
             problem = _compare(row, case, operands, got, expected)
@@ -87,28 +119,45 @@ def check_row(row: Row, dtype: DType, backend: Backend) -> Outcome:
     return outcome
 
 
+@lru_cache(maxsize=600)
+def _judgement(row: Row, case: Case, fill: Fill, seed: int) -> tuple[Sequence[Array], Array]:
+    """Operands and what the reference makes of them, for whichever backend is judged next."""
+    operands = operands_for(row, case, fill, seed)
+    (reference,) = module_of(row, case).functions
+    arguments = {f"x{i}": x for i, x in enumerate(operands)}
+    expected = evaluate(reference, arguments, {N.name: case.samples})["y"]
+    for array in (*operands, expected):
+        if isinstance(array, np.ndarray):  # one number alone cannot be written to
+            array.flags.writeable = False
+    return operands, expected
+
+
 def _make_all(row: Row, cases: Sequence[Case], backend: Backend) -> Iterator[_Made]:
-    """For each case the operation alone: as it stands for the reference, and compiled."""
-    # Numbers of samples stand behind each other and share one function.
-    groups: list[list[Case]] = []
+    """For each case the operation alone, compiled."""
+    uses = _uses(cases)
+    modules = (module_of(row, use[0]) for use in uses)
+    for use, compiled in zip(uses, _compile_all(backend, modules), strict=True):
+        yield from [compiled] * len(use)
+
+
+def _uses(cases: Sequence[Case]) -> list[list[Case]]:
+    """Cases that differ in the number of samples alone, which stand behind each other and share
+    one function."""
+    uses: list[list[Case]] = []
     for case in cases:
-        first = groups[-1][0] if groups else None
+        first = uses[-1][0] if uses else None
         if first is not None and replace(first, name=case.name, samples=case.samples) == case:
-            groups[-1].append(case)
+            uses[-1].append(case)
         else:
-            groups.append([case])
-    modules = (module_of(row, group[0]) for group in groups)
-    for group, compiled in zip(groups, _compile_all(backend, modules), strict=True):
-        yield from [(module_of(row, group[0]).functions[0], *compiled)] * len(group)
+            uses.append([case])
+    return uses
 
 
 def module_of(row: Row, case: Case) -> Module:
     return one_op_module(row.op, case.params, case.types, case.argument_types, [N])
 
 
-def _compile_all(
-    backend: Backend, modules: Iterable[Module]
-) -> Iterator[tuple[CompiledFunction, Signature]]:
+def _compile_all(backend: Backend, modules: Iterable[Module]) -> Iterator[_Made]:
     """The only function of each module; those of C and CUDA in one object."""
     if backend.name not in ("c", "cuda"):
         yield from (compile_for(backend, module) for module in modules)

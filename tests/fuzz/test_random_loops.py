@@ -6,7 +6,7 @@ python -m tests.fuzz.test_random_loops 1234          judge this seed again
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -89,19 +89,17 @@ def judge(seed: int, backends: Sequence[str] = BACKENDS) -> str:
         except Exception as error:  # whatever it is, the seed has to be named
             problems.append(f"{kind}: {type(error).__name__}: {error}")
             continue
-        for name in backends:
-            for passes in ("", OPTIMISE, f'hoist-loops{{kinds = ["{moved}"]}}'):
-                how = f"{kind}, recompute {recompute}, {name}, {passes or 'plain'}"
-                try:
-                    got = run(module, name, passes, given, made.sizes)
-                except Exception as error:
-                    problems.append(f"{how}: {type(error).__name__}: {error}")
-                    continue
-                problems += [
-                    f"{how}, {result}: {got[result]}, not {value}"
-                    for result, value in expected.items()
-                    if not near(got[result], value)
-                ]
+        for passes in ("", OPTIMISE, f'hoist-loops{{kinds = ["{moved}"]}}'):
+            how = f"{kind}, recompute {recompute}, {passes or 'plain'}"
+            try:
+                for name, got in run(module, passes, backends, given, made.sizes):
+                    problems += [
+                        f"{how}, {name}, {result}: {got[result]}, not {value}"
+                        for result, value in expected.items()
+                        if not near(got[result], value)
+                    ]
+            except Exception as error:
+                problems.append(f"{how}: {type(error).__name__}: {error}")
     if not problems:
         problems += disagreements(made, found)
     if not problems:
@@ -115,18 +113,25 @@ def near(got: Array, wanted: Array) -> bool:
 
 
 def run(
-    module: Module, backend: str, passes: str, given: Mapping[str, Array], sizes: Mapping[str, int]
-) -> dict[str, Array]:
-    target = load_backend(backend)
-    assert not isinstance(target, str), target
-    module = clone_module(module)
+    module: Module,
+    passes: str,
+    backends: Sequence[str],
+    given: Mapping[str, Array],
+    sizes: Mapping[str, int],
+) -> Iterator[tuple[str, dict[str, Array]]]:
+    """What each backend makes of the module after the passes, which run once for all of them."""
+    lowered = clone_module(module)
     for text in (passes, KERNEL_PIPELINE):
         if text:
             PassManager(pipeline(text), verify=True, check_claim=True).run(
-                module, default_context()
+                lowered, default_context()
             )
-    signature = make_signature(module, module.functions[0])
-    return call(target.compile(module.functions[0], signature), signature, given, sizes)
+    signature = make_signature(lowered, lowered.functions[0])
+    for backend in backends:
+        target = load_backend(backend)
+        assert not isinstance(target, str), target
+        (function,) = clone_module(lowered).functions
+        yield backend, call(target.compile(function, signature), signature, given, sizes)
 
 
 def disagreements(made: RandomLoops, found: Mapping[str, dict[str, Array]]) -> list[str]:

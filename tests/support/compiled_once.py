@@ -2,7 +2,8 @@
 
 The text, the target and the flags decide the code, so that nothing else is judged by code that is
 found: passes and emitters have run again and written the same text. Processes of a run
-(pytest-xdist's, and those that a test starts) share a folder, which goes with the run.
+(pytest-xdist's, and those that a test starts) share a folder, which goes with the run; of threads
+that want the same code at once, as members of a training do, one makes it.
 
     with code_kept(): …
 """
@@ -15,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import get_ident
+from threading import Lock
 from unittest.mock import patch
 
 from graphc.artifacts.link import require_compiler
@@ -31,21 +32,26 @@ except ImportError:
 FOLDER = "GRAPHC_TESTS_CODE"
 """The variable of the environment with the folder."""
 
+_MAKING = tuple(Lock() for _ in range(256))
+"""Whoever makes code holds one of these, by the code's name."""
+
 
 def kept(make: Callable[[], bytes], *decided_by: object) -> bytes:
     """What `make` gives, which these things decide: made now, or found."""
     folder = os.environ.get(FOLDER)
     if folder is None:
         return make()
-    file = Path(folder) / hashlib.sha256(repr(decided_by).encode()).hexdigest()
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        code = make()
-    # Nobody reads a file that is half there.
-    own = file.with_suffix(f".{os.getpid()}.{get_ident()}")
-    own.write_bytes(code)
-    own.replace(file)
+    name = hashlib.sha256(repr(decided_by).encode()).hexdigest()
+    file = Path(folder) / name
+    with _MAKING[int(name[:2], 16)]:
+        try:
+            return file.read_bytes()
+        except FileNotFoundError:
+            code = make()
+        # No other process reads a file that is half there.
+        own = file.with_suffix(f".{os.getpid()}")
+        own.write_bytes(code)
+        own.replace(file)
     return code
 
 

@@ -24,6 +24,7 @@ _KERNELS = (
     # A vector that does not lie at a multiple of its size is a fault on a GPU.
     *("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"),
     *("-Werror=return-type", "-Wno-psabi"),
+    "-nostdlib",  # C's functions are those of the process; to look for libraries takes a third
 )
 _COMMENT = re.compile(r"//.*")
 _ENTRY = re.compile(r"__global__ void __launch_bounds__\([\d, ]+\)\s*(\w+)\(")
@@ -75,7 +76,9 @@ def engine() -> ctypes.CDLL:
 @cache
 def _engine() -> ctypes.CDLL:
     text = (HERE / "emulator.cpp").read_text("utf-8")
-    return load_object(_built(("-O2", f"-I{HERE}"), text), ctypes.RTLD_GLOBAL)
+    header, options = (HERE / "emulator.h").read_text("utf-8"), ("-O2", f"-I{HERE}")
+    code = kept(lambda: _built(options, text), text, header, options)
+    return load_object(code, ctypes.RTLD_GLOBAL)
 
 
 def _built(options: tuple[str, ...], text: str) -> bytes:
