@@ -83,6 +83,7 @@ class Convolution:
                               `end`; rows are those of the weights
     chunk                     how many in one; rows are all of one column of windows
     column_parts, feature_parts  of the result of one image, where a chunk is one of each
+    winograd                  by tiles of 2 x 2 results (`backends/loops/winograd.py`)
     is_turned                 the weights lie as a gradient to images has them
     """
 
