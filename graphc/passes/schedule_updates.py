@@ -56,8 +56,8 @@ def schedule_updates(function: Function) -> int:
     for op, following in (*pairwise(starts), *pairwise(finishes)):
         behind[op].append(following)
     if finishes:
-        last = liveness.operations.index(finishes[-1])
-        behind[finishes[-1]] += [op for op in liveness.operations[last:] if op in updated]
+        after = liveness.operations.index(finishes[-1]) + 1
+        behind[finishes[-1]] += [op for op in liveness.operations[after:] if op in updated]
     order = _ordered(liveness, behind, early)
     moved = sum(a is not b for a, b in zip(order, liveness.operations, strict=True))
     if moved:

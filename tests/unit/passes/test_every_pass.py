@@ -209,6 +209,7 @@ APART = "overlap-sums{bucket_bytes = 64},fuse-kernels,fuse-epilogues,schedule-up
 
 
 @EXAMPLES
+@example(533)  # a sum itself is what an argument is updated with
 @given(seed=SEEDS)
 def test_sums_over_members_taken_apart_are_those_in_one(seed: int) -> None:
     """Of all results that have one type and a fixed shape, by one member."""
