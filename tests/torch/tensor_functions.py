@@ -24,6 +24,14 @@ DTYPES = {
     DType.I32: torch.int32,
     DType.I64: torch.int64,
     DType.I1: torch.bool,
+    DType.F16: torch.float16,
+    DType.BF16: torch.bfloat16,
+    DType.I8: torch.int8,
+    DType.I16: torch.int16,
+    DType.U8: torch.uint8,
+    DType.U16: torch.uint16,
+    DType.U32: torch.uint32,
+    DType.U64: torch.uint64,
 }
 
 
@@ -265,4 +273,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "matmul": _matmul,
 }
 
-NOT_IN_TORCH = {"random_uniform": "its own generator, judged by published vectors"}
+NOT_IN_TORCH = {
+    "random_uniform": "its own generator, judged by published vectors",
+    "drop": "x itself; what a training makes of it is judged by test_onnx_training.py",
+    "running_statistic": "as drop",
+}

@@ -49,6 +49,8 @@ def cases_of(row: Row, dtype: DType) -> list[Case]:
         for case in row.cases(dtype)
         if case.given is None
         and case.samples == 5
+        # PyTorch converts negative numbers to unsigned ones as C does, f64 to f16 in two steps.
+        and getattr(case.params, "dtype", None) not in (DType.U32, DType.F16)
         and not (row.op in EXTREMES and any(0 in t.dims for t in case.types))
         and all(t.bound_elements <= LARGEST for t in (*case.types, result_type(row, case)))
     ]
