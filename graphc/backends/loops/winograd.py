@@ -99,7 +99,7 @@ def emit_windows(module: ModuleWriter, machine: Machine, what: Convolution, colu
 
     with loop(code, index(0), index(columns * down), 1) as tile:
         i, j = tile_of(s, what, first, tile.index)
-        p, q = (position_of(s, at, n) for at, n in zip((i, j), what.output_positions, strict=True))
+        p, q = (_position_of(s, at, n) for at, n in zip((i, j), what.output_positions, strict=True))
         across = mul(code, p, index(what.column))
         at = add(code, across, mul(code, q, index(what.channels)))
         source = offset(code, image, element, at)
@@ -146,9 +146,7 @@ def emit_results(
 
     with loop(code, index(0), index(columns * down), 1) as tile:
         numbers = tile_of(s, what, first, tile.index)
-        p, q = (position_of(s, at, n) for at, n in zip(numbers, what.output_positions, strict=True))
-        across = mul(code, p, index(what.output_column))
-        at = add(code, across, mul(code, q, index(what.outputs)))
+        at = results_of(s, what, numbers)
         target = offset(code, goal, element, at)
         source = offset(code, products, element, mul(code, tile.index, index(width)))
         found = [
@@ -197,6 +195,13 @@ def tile_of(s: LaneScalars, what: Convolution, first: Val, number: Val) -> tuple
     return column, s.code.binary("urem", number, down)
 
 
-def position_of(s: LaneScalars, tile: Val, extent: int) -> Val:
+def results_of(s: LaneScalars, what: Convolution, numbers: tuple[Val, Val]) -> Val:
+    """Where the results of a tile of this column and row begin in those of an image."""
+    p, q = (_position_of(s, at, n) for at, n in zip(numbers, what.output_positions, strict=True))
+    across = mul(s.code, p, index(what.output_column))
+    return add(s.code, across, mul(s.code, q, index(what.outputs)))
+
+
+def _position_of(s: LaneScalars, tile: Val, extent: int) -> Val:
     """Where a tile begins along an axis of so many results."""
     return smaller(s.code, mul(s.code, tile, index(2)), index(extent - 2))

@@ -23,7 +23,7 @@ from graphc.backends.loops.winograd import (
     Vectors,
     both_ways,
     panel_width,
-    position_of,
+    results_of,
     tile_of,
 )
 from graphc.backends.loops.writer import ModuleWriter
@@ -111,9 +111,7 @@ def _emit_slopes(
 
     with loop(code, index(0), index(columns * down), 1) as tile:
         numbers = tile_of(s, what, first, tile.index)
-        p, q = (position_of(s, at, n) for at, n in zip(numbers, what.output_positions, strict=True))
-        across = mul(code, p, index(what.output_column))
-        there = add(code, across, mul(code, q, index(what.outputs)))
+        there = results_of(s, what, numbers)
         source = offset(code, slopes, element, there)
         target = offset(code, goal, element, mul(code, tile.index, index(width)))
         # Of an odd number of results the tile before the last has counted the first ones.
