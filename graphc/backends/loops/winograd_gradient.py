@@ -12,7 +12,7 @@ results along an axis is odd, the last tile counts only what the one before has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from graphc.backends.loops import memory
 from graphc.backends.loops.control import add, loop, mul, offset
@@ -26,7 +26,7 @@ from graphc.backends.loops.winograd import (
     results_of,
     tile_of,
 )
-from graphc.backends.loops.writer import ModuleWriter
+from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
 from graphc.passes.analysis.window_products import (
     PRODUCTS,
@@ -51,7 +51,7 @@ def emit_weight_sums(
     windows, slopes, products, sums = (Val(f"%{n}", PTR) for n in "abcd")
     first, count = Val("%first", I64), columns * what.tile_grid[1]
 
-    def panel_of(panel: Panel, start: Val) -> None:
+    for panel, start in _panels(code, what, lanes):
         vectors, width = panel.vectors, panel_width(panel.vectors)
         name = _emit_slopes(module, machine, what, columns, vectors)
         code.invoke(name, (offset(code, slopes, element, start), products, first))
@@ -82,13 +82,17 @@ def emit_weight_sums(
                     goal = offset(code, c, element, mul(code, row.index, index(width)))
                     code.invoke(name, (offset(code, a, element, row.index), b, goal))
                 at += high * many
-
-    for panel in panels_of(what, lanes):
-        stop = panel.start + panel.count * max(panel.step, 1)
-        with loop(code, index(panel.start), index(stop), max(panel.step, 1)) as state:
-            panel_of(panel, state.index)
     code.leave()
     return module.add("weightsums", [windows, slopes, products, sums, first], code)
+
+
+def _panels(code: Writer, what: Convolution, lanes: int) -> Iterator[tuple[Panel, Val]]:
+    """Each panel with its first column, in a loop over those that are alike."""
+    for panel in panels_of(what, lanes):
+        step = max(panel.step, 1)
+        stop = panel.start + panel.count * step
+        with loop(code, index(panel.start), index(stop), step) as state:
+            yield panel, state.index
 
 
 def _emit_slopes(
@@ -150,31 +154,20 @@ def emit_weights_of_sums(
         plus, minus = s.mul(s.add(u[1], u[2]), half), s.mul(s.sub(u[1], u[2]), half)
         return [s.add(u[0], plus), minus, s.add(plus, u[3])]
 
-    for panel in panels_of(what, lanes):
-        width, step = panel_width(panel.vectors), max(panel.step, 1)
-        stop = panel.start + panel.count * step
-        with loop(code, index(panel.start), index(stop), step) as state:
-            base = mul(code, state.index, index(PRODUCTS * channels))
-            with loop(code, index(0), index(channels), 1) as channel:
-                there = add(code, base, mul(code, channel.index, index(width)))
-                source = offset(code, sums, element, there)
-                here = add(code, mul(code, channel.index, index(what.outputs)), state.index)
-                goal = offset(code, weights, element, here)
-                for start, n in panel.vectors:
-                    found = [
-                        [
-                            memory.load(
-                                s,
-                                source,
-                                index((4 * a + b) * channels * width + start),
-                                what.dtype,
-                                n,
-                            )
-                            for b in range(4)
-                        ]
-                        for a in range(4)
-                    ]
-                    for number, value in enumerate(both_ways(found, gathered)):
-                        memory.store(s, value, goal, index(number * row + start))
+    for panel, start in _panels(code, what, lanes):
+        width = panel_width(panel.vectors)
+        base = mul(code, start, index(PRODUCTS * channels))
+        with loop(code, index(0), index(channels), 1) as channel:
+            there = add(code, base, mul(code, channel.index, index(width)))
+            source = offset(code, sums, element, there)
+            here = add(code, mul(code, channel.index, index(what.outputs)), start)
+            goal = offset(code, weights, element, here)
+            for at, n in panel.vectors:
+                places = [[(4 * a + b) * channels * width + at for b in range(4)] for a in range(4)]
+                found = [
+                    [memory.load(s, source, index(p), what.dtype, n) for p in c] for c in places
+                ]
+                for number, value in enumerate(both_ways(found, gathered)):
+                    memory.store(s, value, goal, index(number * row + at))
     code.leave()
     return module.add("weights", [sums, weights], code)
