@@ -377,3 +377,9 @@ def test_wrong_threads_and_frozen_arguments_are_refused(options: dict[str, Any],
     assert said in str(caught.value)
     with pytest.raises(GraphcError):
         gc.function(_scores).threads = 0
+
+
+def test_dropout_of_nothing_is_no_operation() -> None:
+    x = np.ones((4, 3))
+    assert "drop" in str(gc.function(lambda x: gc.dropout(x, 0.5) + x).ir(x))
+    assert "drop" not in str(gc.function(lambda x: gc.dropout(x, 0.0) + x).ir(x))
