@@ -51,7 +51,7 @@ from graphc.ops.schedules import (
     has_one_beside,
     is_beside,
 )
-from graphc.passes.analysis.product_tiles import with_pairs
+from graphc.passes.analysis.product_schedules import with_pairs
 from graphc.runtime.signature import ClassNumbers, LabelInput, Signature
 
 PART_OPERATIONS = 256

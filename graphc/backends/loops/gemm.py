@@ -31,13 +31,13 @@ from graphc.ir.types import DType
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.schedules import ProductSchedule, Tiling
 from graphc.passes.analysis.loopnest import Size
+from graphc.passes.analysis.product_schedules import with_pairs
 from graphc.passes.analysis.product_tiles import (
     FEW_ROWS,
     UNBOUNDED,
     ProductForm,
     ProductRange,
     form_of,
-    with_pairs,
     with_tilings,
 )
 from graphc.support.diagnostics import InternalError

@@ -23,7 +23,8 @@ from graphc.ops.schedules import (
 from graphc.passes.analysis.loopnest import copy_nest
 from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, scheduled_nests
 from graphc.passes.analysis.nestplan import epilogue_nest
-from graphc.passes.analysis.product_tiles import form_of, with_pairs, with_tilings
+from graphc.passes.analysis.product_schedules import with_pairs
+from graphc.passes.analysis.product_tiles import form_of, with_tilings
 from graphc.passes.analysis.window_products import (
     by_winograd,
     choose_convolution,

@@ -19,7 +19,8 @@ from graphc.ir.types import DType
 from graphc.ops import default_context
 from graphc.ops.schedules import ProductSchedule
 from graphc.passes import pipeline
-from graphc.passes.analysis.product_tiles import ProductRange, choose_tiling, misfit
+from graphc.passes.analysis.product_schedules import misfit
+from graphc.passes.analysis.product_tiles import ProductRange, choose_tiling
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature, in_pairs
 from graphc.support.diagnostics import GraphcError

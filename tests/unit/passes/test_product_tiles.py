@@ -11,12 +11,12 @@ from graphc.ir.machine import MACHINES, Machine
 from graphc.ir.types import DType
 from graphc.ops.contraction import STRETCH
 from graphc.ops.schedules import Tiling
+from graphc.passes.analysis.product_schedules import misfit
 from graphc.passes.analysis.product_tiles import (
     UNBOUNDED,
     ProductForm,
     ProductRange,
     choose_tiling,
-    misfit,
 )
 
 V3 = MACHINES["x86-64-v3"]

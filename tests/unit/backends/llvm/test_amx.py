@@ -27,7 +27,8 @@ from graphc.driver import pipelines
 from graphc.ir.printer import print_module
 from graphc.ops import default_context
 from graphc.ops.schedules import Tiling
-from graphc.passes.analysis.product_tiles import choose_tiling, misfit
+from graphc.passes.analysis.product_schedules import misfit
+from graphc.passes.analysis.product_tiles import choose_tiling
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature, in_pairs, in_panels
 from graphc.support.diagnostics import GraphcError, InternalError
