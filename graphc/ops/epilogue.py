@@ -25,6 +25,7 @@ from graphc.ir.types import Type
 from graphc.ops.contraction import Groups, MatmulParams, groups, infer_matmul, matmul_reference
 from graphc.ops.control import YIELD
 from graphc.ops.kernel import body_results
+from graphc.ops.prepacking import prepacked_types
 from graphc.ops.reduction import ReduceParams
 from graphc.ops.schedules import ProductSchedule, check_schedule, schedule_of
 
@@ -146,6 +147,7 @@ GEMM_FUSED = OpDef(
     region_types=body_results,
     reference=_reference,
     check=_check,
+    workspace=prepacked_types,
     codegen=FusedProduct(),
     vjp=NotDifferentiable.NONE,
     level=Level.KERNEL,

@@ -28,7 +28,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from graphc.ops import depthwise, indexed, movement, patches, selection
 from graphc.ops.contraction import MATMUL
 from graphc.ops.control import YIELD
 from graphc.ops.parts import misplaced_part
+from graphc.ops.prepacking import prepacked_types
 from graphc.ops.rules import tensor
 from graphc.ops.schedules import (
     ChannelSchedule,
@@ -175,7 +176,9 @@ _INDEXED = (
     indexed.TRANSPOSED_SPARSE_PRODUCT,
 )
 
-GEMM = _buffered(MATMUL, "gemm", ProductSchedule, "matrix product")
+GEMM = replace(
+    _buffered(MATMUL, "gemm", ProductSchedule, "matrix product"), workspace=prepacked_types
+)
 
 FORMS: dict[OpDef, OpDef] = {
     MATMUL: GEMM,

@@ -116,10 +116,16 @@ class KernelSchedule(Schedule):
     spread: tuple[NestSpread, ...] = ()
 
 
-ReadB = Literal["in place", "packed by tiles", "packed", "transposed by tiles", "panels"]
+ReadA = Literal["in place", "packed", "prepacked"]
+"""How tiles get A: from where it lies; from a copy of the rows and steps at hand; or from one of
+all of it, in the operation's workspace, made before its chunks (`prepacking.py`)."""
+
+ReadB = Literal[
+    "in place", "packed by tiles", "packed", "transposed by tiles", "panels", "prepacked"
+]
 """How tiles get B: from where it lies; through a panel, which the tiles of the first rows fill or
-which is filled before; from columns, which the tiles transpose; or from panels that whoever binds
-the function has made of a parameter."""
+which is filled before; from columns, which the tiles transpose; from panels that whoever binds
+the function has made of a parameter; or from panels of all of it, in the operation's workspace."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ class Tiling(Params):
     lanes          of a vector
     depth          steps of k in a panel of B; 0: all
     block          rows of C that one panel serves before the next; 0: all
-    a              blocks of A are read where they lie, or copied
+    a              how tiles get A
     b              how tiles get B
     prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
                    rows of B; 0: the processor does so
@@ -143,7 +149,7 @@ class Tiling(Params):
     lanes: int
     depth: int = 0
     block: int = 0
-    a: Literal["in place", "packed"] = "in place"
+    a: ReadA = "in place"
     b: ReadB = "in place"
     prefetch: int = 0
     prefetch_level: int = 2

@@ -93,7 +93,7 @@ def _schedules(argument: Value, machine: Machine) -> dict[Operation, ProductSche
         if schedule is None:
             return {}
         found[op] = schedule
-    return found if len({(panel_width(s), s.pairs) for s in found.values()}) == 1 else {}
+    return found if len({(panel_width(s, "panels"), s.pairs) for s in found.values()}) == 1 else {}
 
 
 @dataclass(frozen=True)

@@ -191,12 +191,15 @@ def emit_pack_a_turned(module: ModuleWriter, machine: Machine) -> str:
             memory.store(s, value, block, place)
 
     whole = round_down(code, k, 2 * SIDE)
-    with loop_if_any(code, index(0), rows, SIDE, []) as outer:
+    with loop_if_any(code, index(0), whole, 2 * SIDE, []) as outer:
         assert outer is not None
-        with loop_if_any(code, index(0), whole, 2 * SIDE, []) as state:
+        with loop_if_any(code, index(0), rows, SIDE, []) as state:
             assert state is not None
-            turn(outer.index, state.index, None)
-        with when(code, s.compare("slt", whole, k), []):
-            turn(outer.index, whole, sub(code, k, whole))
+            turn(state.index, outer.index, None)
+    with when(code, s.compare("slt", whole, k), []):
+        rest = sub(code, k, whole)
+        with loop_if_any(code, index(0), rows, SIDE, []) as state:
+            assert state is not None
+            turn(state.index, whole, rest)
     code.leave()
     return module.add("pairs", (a, lda, k, rows, block, pitch), code)

@@ -20,6 +20,7 @@ from graphc.backends.loops.nests import NestFunction, emit_nest
 from graphc.backends.loops.padding import emit_padding, padding_chunks
 from graphc.backends.loops.parallel_for import WholeCall, chunk_count, emit_calls, emit_task
 from graphc.backends.loops.pooling import Pooling, emit_pooling
+from graphc.backends.loops.prepacking import emit_prepacked, whole_copies
 from graphc.backends.loops.selection import Selected, emit_selection
 from graphc.backends.loops.update_rows import emit_update_rows
 from graphc.backends.loops.values import (
@@ -321,8 +322,8 @@ class EntryPart(Walker[Val, Val]):
 
     def _fused(self, op: Operation) -> None:
         made = emit_fused(self.module, self.machine, op, self._constants(op))
-        a, b, *inputs = (self.where[v] for v in op.operands)
-        pointers = [a, b]
+        inputs = [self.where[v] for v in op.operands[2:]]
+        pointers = self._factors(op)
         for kind, i in made.accesses:
             pointers.append(inputs[i - 1] if kind == "operand" else self.where[op.results[i]])
         self._parallel_for(made.name, pointers, made.symbols, made.chunking)
@@ -348,7 +349,7 @@ class EntryPart(Walker[Val, Val]):
     def _gemm(self, op: Operation) -> None:
         product = Product.of(op, self.machine)
         name = emit_gemm(self.module, self.machine, product)
-        pointers = [self.where[v] for v in (*op.operands, op.result)]
+        pointers = [*self._factors(op), self.where[op.result]]
         schedule = schedule_of(op)
         if self.beside or has_one_beside(op):
             self.beside.append((name, pointers, product.symbols()))
@@ -360,6 +361,17 @@ class EntryPart(Walker[Val, Val]):
             return
         chunking = Chunking(0, Size(), product.cut_extent, schedule.chunk)
         self._parallel_for(name, pointers, product.symbols(), chunking)
+
+    def _factors(self, op: Operation) -> list[Val]:
+        """Where a product reads its factors: in copies, which are made here, if it wants them."""
+        factors, made = [self.where[v] for v in op.operands[:2]], self._workspace(op)
+        for copy in whole_copies(op):
+            place = made.pop(0)
+            name = emit_prepacked(self.module, self.machine, copy)
+            given = [factors[copy.operand], place]
+            self._parallel_for(name, given, copy.symbols(), copy.chunking)
+            factors[copy.operand] = place
+        return factors
 
     def _convolution(self, op: Operation) -> None:
         what, schedule = product_of(op), convolution_schedule(op)

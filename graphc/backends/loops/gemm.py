@@ -17,18 +17,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graphc.backends.loops import amx, memory, pair_packing, pairs
+from graphc.backends.loops import amx, memory, pairs
 from graphc.backends.loops.control import add, loop, loop_if_any, mul, offset, size_value, when
 from graphc.backends.loops.narrow import emit_narrow
 from graphc.backends.loops.operands import Operands
 from graphc.backends.loops.packing import APART
-from graphc.backends.loops.panels import Blocking, ProductWriter, emit_panels
+from graphc.backends.loops.panels import (
+    Blocking,
+    ProductWriter,
+    emit_panels,
+    pitch_of_a,
+    pitch_of_b,
+)
 from graphc.backends.loops.values import I64, NULL, PTR, Val, element_of, index, number_of
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.core import Operation
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 from graphc.ops.contraction import MatmulParams, groups
+from graphc.ops.prepacking import PAIRS_APART, PAIRS_SLACK
 from graphc.ops.schedules import ProductSchedule, Tiling
 from graphc.passes.analysis.loopnest import Size
 from graphc.passes.analysis.product_schedules import with_pairs
@@ -56,6 +63,7 @@ class Product:
     amx     these in the registers of AMX
     tile, few_rows, last  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
     panel   as of a `ProductForm`
+    a_ready, b_ready  A or B is a copy as pairs of all of it (`prepacking.py`)
     """
 
     m: Size
@@ -76,6 +84,8 @@ class Product:
     panel: int = 0
     pairs: bool = False
     amx: bool = False
+    a_ready: bool = False
+    b_ready: bool = False
 
     @staticmethod
     def of(op: Operation, machine: Machine) -> Product:
@@ -103,6 +113,8 @@ class Product:
             form.panel,
             schedule.pairs,
             schedule.amx,
+            schedule.tile is not None and schedule.tile.a == "prepacked",
+            schedule.tile is not None and schedule.tile.b == "prepacked",
         )
 
     @property
@@ -159,7 +171,7 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
     return Operands(
         product.dtype,
         *(a, b, c, m, n, k),
-        lda=m if product.transpose_a else k,
+        lda=_pitch_of_a(code, product, m, k),
         ldb=_pitch_of_b(code, product, n, k),
         ldc=index(product.pitch) if product.pitch else n,
         a_transposed=product.transpose_a,
@@ -168,11 +180,21 @@ def _operands(code: Writer, product: Product, sizes: Mapping[str, Val]) -> Opera
         most_k=product.most_k,
         panel=product.panel,
         pairs=product.pairs,
+        a_ready=product.a_ready,
     )
+
+
+def _pitch_of_a(code: Writer, product: Product, m: Val, k: Val) -> Val:
+    """Elements from row to row of A as it is stored, or pairs."""
+    if product.a_ready:
+        return pitch_of_a(code, k)
+    return m if product.transpose_a else k
 
 
 def _pitch_of_b(code: Writer, product: Product, n: Val, k: Val) -> Val:
     """Elements from row to row of B; where it lies in panels the steps of one."""
+    if product.b_ready:
+        return pitch_of_b(code, k)
     if product.panel:
         return pairs.count_of(code, k) if product.pairs else k
     return k if product.transpose_b else n
@@ -259,8 +281,9 @@ def _writer(code: Writer, machine: Machine, tiling: Tiling, x: ProductRange) -> 
         if has_panel:
             slack = amx.SLACK if tile.amx else 0
             panel = _workspace(code, x.dtype, (steps + tile.lanes) * tile.width + slack)
-        rows = blocking.rows * (steps + pair_packing.APART) + pair_packing.SLACK
-        block = _workspace(code, x.dtype, rows)
+        rows = blocking.rows * (steps + PAIRS_APART) + PAIRS_SLACK
+        if blocking.packs_a:
+            block = _workspace(code, x.dtype, rows)
         return ProductWriter(code, machine, blocking, panel, block)
     if has_panel:
         panel = _workspace(code, x.dtype, blocking.depth * tile.width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphc.backends.loops.control import add, mul, offset, sub
+from graphc.backends.loops.pairs import count_of
 from graphc.backends.loops.values import Val, element_of, index
 from graphc.backends.loops.writer import Writer
 from graphc.ir.types import DType
@@ -24,6 +25,7 @@ class Operands:
                     ldb is k, or how many pairs that is; what is left over at the right is in a last
                     panel that begins earlier
     pairs           tiles read copies of A and B as pairs of bf16
+    a_ready         a is such a copy, of which lda is in pairs
     """
 
     dtype: DType
@@ -42,12 +44,15 @@ class Operands:
     most_k: int
     panel: int = 0
     pairs: bool = False
+    a_ready: bool = False
 
     def at(self, code: Writer, base: Val, place: Val) -> Val:
         """The address of an element of one of the matrices."""
         return offset(code, base, element_of(self.dtype), place)
 
     def a_offset(self, code: Writer, row: Val, step: Val) -> Val:
+        if self.a_ready:
+            return add(code, mul(code, row, self.lda), count_of(code, step))
         if self.a_transposed:
             return add(code, row, mul(code, step, self.lda))
         return add(code, mul(code, row, self.lda), step)

@@ -30,11 +30,6 @@ from graphc.backends.loops.writer import ModuleWriter
 from graphc.ir.machine import Machine
 from graphc.ir.types import DType
 
-APART = 16
-"""Pairs between two rows or panels of A, so that they do not lie in the same lines of a cache, and
-that what whole vectors write too much lies in none."""
-SLACK = 64
-"""Elements behind workspace that whole vectors may reach."""
 LEAST_LANES = 4
 """Of a B stored by columns: blocks of fewer are not worth turning in registers."""
 LINE_ELEMENTS = 16

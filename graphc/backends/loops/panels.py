@@ -16,7 +16,9 @@ from graphc.backends.loops.control import (
     add,
     loop,
     mul,
+    offset,
     remainder,
+    round_down,
     smaller,
     sub,
     when,
@@ -27,6 +29,7 @@ from graphc.backends.loops.values import I1, Val, constant, index, number_of
 from graphc.backends.loops.writer import Order, Writer
 from graphc.ir.machine import Machine
 from graphc.ops.contraction import STRETCH
+from graphc.ops.prepacking import PAIRS_APART, WHOLE_PAIRS
 from graphc.ops.schedules import ReadB, Tiling
 from graphc.passes.analysis.product_tiles import ProductRange
 
@@ -45,7 +48,7 @@ class Blocking:
     depth      steps of k in a panel
     is_long    a panel may hold more than one stretch
     rows       rows of C in a block
-    packs_a    blocks of A are copied into panels
+    packs_a    blocks of A are copied into panels, unless all of it is already
     read_b     how tiles get B
     fetches    what of B a tile of the full height asks for, where it reads B as it lies
     fetches_c  a tile's part of C is asked for before
@@ -222,7 +225,7 @@ def _columns(
     """All panels of one part."""
     code, (begin, end) = w.code, columns
     a = x.at(code, x.a, x.a_offset(code, part.row, part.start))
-    if w.blocking.packs_a:
+    if w.blocking.packs_a and not x.a_ready:
         _pack_a(w, x, part, a)
     with loop(code, begin, end, part.tile.width) as state:
         start = state.index
@@ -252,12 +255,12 @@ def pack_pairs_of_a(w: ProductWriter, x: Operands, a: Val, depth: Val, rows: Val
         pack = pair_packing.emit_pack_a_transposed(code.module, w.machine, height)
     else:
         pack = pair_packing.emit_pack_a(code.module, w.machine)
-    call(code, pack, a, x.lda, depth, rows, w.block, _pitch_of_a(code, depth))
+    call(code, pack, a, x.lda, depth, rows, w.block, pitch_of_a(code, depth))
 
 
 def row_of_pairs(w: ProductWriter, x: Operands, depth: Val, row: Val) -> tuple[Val, Val]:
     """Where the packed block of A has a row, and the stride of what a tile reads of it."""
-    code, pitch = w.code, _pitch_of_a(w.code, depth)
+    code, pitch = w.code, pitch_of_a(w.code, depth)
     if not x.a_transposed or w.blocking.tile.amx:
         return x.at(code, w.block, mul(code, row, pitch)), pitch
     height = w.blocking.height
@@ -266,9 +269,15 @@ def row_of_pairs(w: ProductWriter, x: Operands, depth: Val, row: Val) -> tuple[V
     return x.at(code, w.block, place), index(height)
 
 
-def _pitch_of_a(code: Writer, depth: Val) -> Val:
+def pitch_of_a(code: Writer, depth: Val) -> Val:
     """Pairs from one row of a packed block of A to the next, or of one panel, for each row."""
-    return add(code, pairs.count_of(code, depth), index(pair_packing.APART))
+    return add(code, pairs.count_of(code, depth), index(PAIRS_APART))
+
+
+def pitch_of_b(code: Writer, k: Val) -> Val:
+    """Pairs of a panel of a B that is copied whole."""
+    last = add(code, pairs.count_of(code, k), index(WHOLE_PAIRS - 1))
+    return round_down(code, last, WHOLE_PAIRS)
 
 
 def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> None:
@@ -285,7 +294,11 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     source = x.at(code, x.b, x.b_offset(code, step, column))
     b = (source, ldb)
     if w.blocking.read_b == "packed" and part.tile.pairs:
-        _pack_pairs_of_b(w, x, part, source)
+        pack_panel_of_pairs(
+            *(code, w.machine, part.tile, w.blocking.fetches.ahead, source, x.ldb),
+            *(part.depth, w.panel),
+            transposed=x.b_transposed,
+        )
         b = (w.panel, index(part.tile.width))
     elif w.blocking.read_b == "packed":
         pack = packing.emit_pack_transposed(code.module, w.machine, part.tile)
@@ -297,21 +310,32 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     _Rows(w, x, part, a, goal).emit(b)
 
 
-def _pack_pairs_of_b(w: ProductWriter, x: Operands, part: _Part, source: Val) -> None:
-    """A panel of the columns of the tile that begin at `source`."""
-    code, tile = w.code, part.tile
-    if not x.b_transposed:
-        pack = pair_packing.emit_pack_b(code.module, w.machine, tile, w.blocking.fetches.ahead)
-        call(code, pack, source, x.ldb, part.depth, w.panel)
+def pack_panel_of_pairs(
+    code: Writer,
+    machine: Machine,
+    tile: Tile,
+    ahead: int,
+    source: Val,
+    ldb: Val,
+    depth: Val,
+    panel: Val,
+    *,
+    transposed: bool,
+) -> None:
+    """`depth` steps of the columns of a tile that begin at `source`, of a B stored by columns if it
+    is `transposed`."""
+    if not transposed:
+        pack = pair_packing.emit_pack_b(code.module, machine, tile, ahead)
+        call(code, pack, source, ldb, depth, panel)
         return
     if tile.lanes < pair_packing.LEAST_LANES:
-        pack = pair_packing.emit_pack_narrow(code.module, w.machine, tile)
-        call(code, pack, source, index(1), x.ldb, part.depth, index(tile.width), w.panel)
+        pack = pair_packing.emit_pack_narrow(code.module, machine, tile)
+        call(code, pack, source, index(1), ldb, depth, index(tile.width), panel)
         return
-    pack = pair_packing.emit_pack_b_transposed(code.module, w.machine, tile)
+    pack = pair_packing.emit_pack_b_transposed(code.module, machine, tile)
     for first in map(index, tile.starts):
-        rows = x.at(code, source, x.b_offset(code, index(0), first))
-        call(code, pack, rows, x.ldb, part.depth, x.at(code, w.panel, first))
+        rows = offset(code, source, tile.element, mul(code, first, ldb))
+        call(code, pack, rows, ldb, depth, offset(code, panel, tile.element, first))
 
 
 class _Rows:
@@ -333,7 +357,10 @@ class _Rows:
     def _amx(self, row: Val, b: tuple[Val, Val], height: int, rows: Val | None) -> None:
         """A tile of AMX's registers, for so many `rows`; None: all of its height."""
         code, x, part = self.w.code, self.x, self.part
-        a, lda = row_of_pairs(self.w, x, part.depth, row)
+        if x.a_ready:
+            a, lda = x.at(code, self.a, x.a_offset(code, row, index(0))), x.lda
+        else:
+            a, lda = row_of_pairs(self.w, x, part.depth, row)
         c = x.at(code, self.goal, x.c_offset(code, row, index(0)))
         steps = pairs.count_of(code, part.depth)
         whole = rows is None

@@ -76,5 +76,5 @@ def laid_of(function: Function) -> dict[Value, LaidParams]:
 
 def _panels(op: Operation) -> Panels | None:
     schedule = op.schedule_as(ProductSchedule)
-    width = panel_width(schedule)
+    width = panel_width(schedule, "panels")
     return Panels(width, schedule.pairs) if width else None

@@ -74,6 +74,14 @@ def product_schedule(op: Operation) -> ProductSchedule:
     given = schedule.last or (schedule.tile if form.panel and last is not None else None)
     if last is None or given is not None:
         pairs.append(("last", given, last or ranged, last is not None))
+    tile = schedule.tile
+    is_cut = schedule.parallel in ("rows", "cols")
+    if tile is not None and "prepacked" in (tile.a, tile.b) and not is_cut:
+        message = f"`{op.opdef.name}` with prepacked factors requires chunks of rows or columns"
+        raise fail("bad-schedule", message, op.location)
+    if form.panel and form.split == "cols" and form.part % form.panel:
+        wanted = f"chunks of whole panels of {form.panel} columns, got {form.part}"
+        raise fail("bad-schedule", f"`{op.opdef.name}` requires {wanted}", op.location)
     for name, tiling, part, is_wanted in pairs:
         if (tiling is not None) != is_wanted:
             message = f"a schedule of `{op.opdef.name}` {'requires' if is_wanted else 'has no'}"
@@ -102,12 +110,16 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     most_k = x.most_k if x.k is None else x.k
     if tiling.depth % STRETCH and tiling.depth < most_k:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
-    if (tiling.b == "panels") != bool(x.panel):
-        return 'b = "panels" of all tilings or of none'
+    if (tiling.b in ("panels", "prepacked")) != bool(x.panel):
+        return 'b = "panels" of all tilings or of none, and likewise "prepacked"'
+    if "prepacked" in (tiling.a, tiling.b) and (not x.amx or x.is_exchanged or x.n is None):
+        return 'registers of AMX and a known number of columns for "prepacked"'
     if x.pairs and (what := _pair_misfit(tiling, x)):
         return what
     if x.panel and (x.is_exchanged or x.b_transposed or width % x.panel):
         return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
+    if x.panel and x.n is not None and x.n < x.panel:
+        return f"{x.panel} columns or more for panels of as many, got {x.n}"
     if x.pairs:
         return _stack_misfit(tiling, x, width * PAIR_BYTES, PAIR_BYTES)
     if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:
@@ -120,9 +132,9 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
 
 
 def _pair_misfit(tiling: Tiling, x: ProductRange) -> str:
-    if tiling.a != "packed" or not tiling.depth or not tiling.block:
+    if tiling.a not in ("packed", "prepacked") or not tiling.depth or not tiling.block:
         return f'a = "packed", a depth and a block for pairs, got a = "{tiling.a}"'
-    if tiling.b not in ("packed", "panels", "in place"):
+    if tiling.b not in ("packed", "panels", "prepacked", "in place"):
         return f'b = "in place", "packed" or "panels" for pairs, got {tiling.b}'
     if tiling.b == "in place" and (x.b_transposed or tiling.lanes < LEAST_PAIR_LANES):
         wanted = f"a B stored by rows and {LEAST_PAIR_LANES} lanes"

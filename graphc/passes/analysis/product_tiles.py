@@ -81,7 +81,8 @@ class ProductRange:
     b_transposed    B is stored [n, k]
     is_exchanged    it is the transposed product: one column of C is computed as a row
     has_few_rows    one or two rows, which only the call tells, have a tiling of their own
-    panel           columns of the panels that B lies in (`b = "panels"`); 0: it lies by rows
+    panel           columns of the panels that B lies in (`b = "panels"` or "prepacked"); 0: it lies
+                    by rows
     pairs           the factors are multiplied as pairs of bf16
     amx             these in the registers of AMX
     c_bytes         of the whole C in memory, at most; 0 where it is not known or always near
@@ -206,6 +207,10 @@ def form_of(op: Operation, schedule: ProductSchedule) -> ProductForm:
     roles = groups(params, a, b)
     m, n, k = _known(roles.rows), _known(roles.cols), _known(roles.inner)
     part = pitch = 0
+    tile = schedule.tile
+    # Copies of whole factors lie in one way.
+    transpose_a = params.transpose_a and (tile is None or tile.a != "prepacked")
+    transpose_b = params.transpose_b and (tile is None or tile.b != "prepacked")
     split = schedule.parallel if schedule.parallel in ("rows", "cols") else ""
     if split:
         extent = m if split == "rows" else n
@@ -218,22 +223,22 @@ def form_of(op: Operation, schedule: ProductSchedule) -> ProductForm:
         pitch = epilogue_pitch(op)
     return ProductForm(
         a.dtype,
-        *(m, n, k, params.transpose_a, params.transpose_b),
+        *(m, n, k, transpose_a, transpose_b),
         split=split,
         part=part,
         pitch=pitch,
         most_m=bound_elements(roles.rows),
         most_k=bound_elements(roles.inner),
-        panel=panel_width(schedule),
+        panel=panel_width(schedule, "panels", "prepacked"),
         pairs=schedule.pairs,
         amx=schedule.amx,
     )
 
 
-def panel_width(schedule: ProductSchedule) -> int:
-    """Columns of the panels that it wants B in; 0 where B lies by rows or columns."""
+def panel_width(schedule: ProductSchedule, *read: ReadB) -> int:
+    """Columns of the panels that tiles read B from, in one of these ways; 0 if in none."""
     tile = schedule.tile
-    return tile.vectors * tile.lanes if tile is not None and tile.b == "panels" else 0
+    return tile.vectors * tile.lanes if tile is not None and tile.b in read else 0
 
 
 def even_part(extent: int | None, length: int) -> int:
@@ -431,7 +436,8 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     B is better read as it is or cannot be."""
     schedule = op.schedule_as(ProductSchedule)
     form, tile, few = form_of(op, schedule), schedule.tile, schedule.few_rows
-    if tile is None or form.transpose_b or op.params_as(MatmulParams).batch:
+    params = op.params_as(MatmulParams)
+    if tile is None or params.transpose_b or params.batch:
         return None
     x = form.call_range()
     if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
