@@ -6,10 +6,11 @@
         lanes = 16, depth = 384, block = 256, b = "packed by tiles", prefetch = 8}} : …
 
 What a schedule says already is kept, so that it can be written by hand. Backends act on schedules
-alone; for an operation without one they ask the same functions. `parallel` and `chunk`, which hold
-for any machine, are `split-work`'s. Changes no result, but for sums over the lanes of a vector,
-whose order follows from their number, and for convolutions by Winograd's algorithm. These are
-chosen here only, as their memory is planned next. O(operations).
+alone; for an operation without one they ask the same functions. `parallel` and `chunk` are
+`split-work`'s and hold for any machine, but for products without a tile, of which some machines
+have better ones (`analysis/product_chunks.py`). Changes no result, but for sums over the lanes of a
+vector, whose order follows from their number, and for convolutions by Winograd's algorithm. These
+are chosen here only, as their memory is planned next. O(operations).
 """
 
 from __future__ import annotations

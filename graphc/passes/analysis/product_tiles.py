@@ -46,6 +46,13 @@ FAR_BYTES = 2097152
 FAR_TILE = 6, 4
 """Rows and vectors of 512 bits of tiles that copy a far B as they read it: of half as many rows and
 twice as wide, so that they read longer pieces of B's rows, and less often what is far of A."""
+WIDE_TILE = 8, 3
+"""Rows and vectors of tiles of machines on which two sums of 512 bits are added to at once, so that
+loads bind: 11 of them for 24 sums, where a tile of 12 x 2 has 14."""
+WIDE_L1 = 49152
+"""The least first-level cache of such machines: a panel of one stretch fills it."""
+WIDE_K = 128
+"""The least length of sums in such a tile."""
 FEW_ROWS_VECTORS = {1: 8, 2: 5, 3: 3, 4: 3}
 FEW_ROWS_VECTORS_512 = {1: 10, 2: 8, 3: 4, 4: 4}
 """Vectors that a tile of so many rows has at most; with vectors of 512 bits there are more
@@ -276,9 +283,11 @@ def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
         return _pair_tiling(machine, x)
     vectors = _vectors(x, read_b, machine)
     copies_far_b = read_b == "packed by tiles" and _bytes_of_b(x) >= FAR_BYTES
-    if copies_far_b and machine.vector_bits == 512 and rows == machine.tile_rows:
+    if read_b in ("packed", "packed by tiles") and is_wide(x, machine):
+        rows, vectors = WIDE_TILE
+    elif copies_far_b and machine.vector_bits == 512 and rows == machine.tile_rows:
         rows, vectors = FAR_TILE
-    if x.n is None or read_b == "packed":
+    elif x.n is None or read_b == "packed":
         # More would make a panel of one stretch too large for a near cache.
         vectors = min(vectors, max(panel * 8 // (STRETCH * machine.vector_bits), 2))
     lanes = machine.lanes(x.dtype)
@@ -355,6 +364,18 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
         prefetch_level=1 if is_in_place else 2,
         prefetch_c=fetches_c,
     )
+
+
+def is_wide(x: ProductRange, machine: Machine) -> bool:
+    """Whether a `WIDE_TILE` suits a range whose B is copied: large, with little left over at the
+    right. Rows of A that are packed are read fast: there it pays only where B is far."""
+    width, most_k = WIDE_TILE[1] * machine.lanes(x.dtype), x.most_k if x.k is None else x.k
+    if machine.vector_bits < 512 or machine.l1 < WIDE_L1 or x.n is None or x.n < width:
+        return False
+    is_even = x.n % width == 0 or x.n >= 4 * width
+    is_far = x.n * most_k * x.dtype.itemsize > FAR_BYTES
+    is_large = x.most_rows >= 4 * WIDE_TILE[0] and most_k >= WIDE_K
+    return is_even and is_large and (is_far or not x.a_transposed)
 
 
 def _rows(x: ProductRange, machine: Machine) -> int:
@@ -435,10 +456,17 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     """The schedule of a product whose B lies in panels, made of its complete schedule; None where
     B is better read as it is or cannot be."""
     schedule = op.schedule_as(ProductSchedule)
-    form, tile, few = form_of(op, schedule), schedule.tile, schedule.few_rows
-    params = op.params_as(MatmulParams)
+    tile, few, params = schedule.tile, schedule.few_rows, op.params_as(MatmulParams)
     if tile is None or params.transpose_b or params.batch:
         return None
+    if (tile.rows, tile.vectors) == WIDE_TILE:  # which is for panels that are copied
+        rows = machine.tile_rows
+        block = -(-tile.block // rows) * rows
+        tile = replace(tile, rows=rows, vectors=2, block=block)
+        if schedule.parallel == "cols":
+            width = 2 * tile.lanes
+            schedule = replace(schedule, chunk=schedule.chunk // width * width)
+    form = form_of(op, schedule)
     x = form.call_range()
     if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
         tile = replace(tile, vectors=-(-tile.vectors // 2))
@@ -460,5 +488,5 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
             few = replace(few, a="packed", depth=tile.depth, block=tile.block // tile.rows * rows)
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
     tile = replace(tile, b="panels", prefetch=0)
-    last = None if schedule.last is None else tile
+    last = None if form.last_range() is None else tile
     return replace(schedule, tile=tile, few_rows=few, last=last)

@@ -23,9 +23,9 @@ from graphc.ops.schedules import (
 from graphc.passes.analysis.loopnest import copy_nest
 from graphc.passes.analysis.nest_schedules import check_nest, choose_nest, scheduled_nests
 from graphc.passes.analysis.nestplan import epilogue_nest
+from graphc.passes.analysis.product_chunks import with_machine_chunks
 from graphc.passes.analysis.product_schedules import with_pairs
 from graphc.passes.analysis.product_tiles import form_of, with_tilings
-from graphc.passes.analysis.whole_copies import with_whole_copies
 from graphc.passes.analysis.window_products import (
     by_winograd,
     choose_convolution,
@@ -72,7 +72,7 @@ def _of_product(op: Operation, machine: Machine) -> ProductSchedule:
     is_open = schedule.tile is None
     schedule = with_tilings(schedule, machine, form_of(op, schedule))
     if is_open:
-        schedule = with_whole_copies(op, schedule, machine)
+        schedule = with_machine_chunks(op, schedule, machine)
     if op.regions:
         nest = epilogue_nest(op)
         if schedule.body is None:

@@ -58,7 +58,7 @@ def test_no_more_rows_of_a_share_lines_of_a_cache_than_it_has_ways() -> None:
         return choose_tiling(machine, replace(rows_of(m, 256, k), a_transposed=a_transposed)).rows
 
     assert [rows(128, k) for k in (1000, 1024, 1040, 512, 2048)] == [12, 8, 12, 12, 8]
-    assert rows(128, 1024, replace(V4, l1=49152)) == 12
+    assert rows(128, 1024, replace(V4, l1=45056)) == 11
     assert rows(128, 1024, V3) == 6
     assert rows(128, 1024, a_transposed=True) == 12
     assert rows(12, 1024) == 12
@@ -70,6 +70,20 @@ def test_tiles_that_copy_a_b_from_far_away_are_wider() -> None:
         return tiling.rows, tiling.vectors
 
     assert [shape(n) for n in (512, 528)] == [(12, 2), (6, 4)]  # 2.05 and 2.11 MB
+
+
+def test_tiles_are_wide_where_loads_bind() -> None:
+    def shape(m: int, n: int, k: int, **more: bool) -> tuple[int, int]:
+        tiling = choose_tiling(replace(V4, l1=49152), replace(rows_of(m, n, k), **more))
+        return tiling.rows, tiling.vectors
+
+    assert shape(256, 512, 784) == shape(256, 512, 784, b_transposed=True) == (8, 3)
+    assert shape(256, 96, 784, b_transposed=True) == (8, 3)
+    # Much would be left over at the right; few rows; short sums; packed rows of A.
+    others = [(256, 100, 784), (31, 512, 784), (256, 512, 127)]
+    assert {shape(*dims, b_transposed=True) for dims in others} == {(12, 2)}
+    assert shape(256, 512, 784, a_transposed=True) == (12, 2)
+    assert shape(256, 512, 1032, a_transposed=True) == (8, 3)  # a B of 2.1 MB
 
 
 def test_a_tile_of_few_rows_has_more_vectors_unless_a_panel_would_not_stay_near() -> None:

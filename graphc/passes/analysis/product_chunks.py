@@ -1,10 +1,13 @@
-"""Which factors of a product are copied whole before its chunks are computed (`ops/prepacking.py`).
+"""Chunks of products that suit a machine better than those of `split-work`, which suit any.
 
-For the registers of AMX, next to which copies take longest: a product of 1024 x 512 x 512 takes
-0.45 ms, to copy its factors once 0.1 and 0.06 ms. Chunks are of rows there, which copy their own
-rows of A while these are near, and B is copied once for all of them. Chunks stay columns where a
-body sums over rows, where B's copy would leave the near cache from chunk to chunk, and where there
-are few rows. Then both factors are copied once.
+On machines with wide tiles chunks of columns are a number of such tiles.
+
+For the registers of AMX copies of factors are made whole before the chunks (`ops/prepacking.py`):
+next to these registers copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms, to copy
+its factors once 0.1 and 0.06 ms. Chunks are of rows there, which copy their own rows of A while
+these are near, and B is copied once for all of them. Chunks stay columns where a body sums over
+rows, where B's copy would leave the near cache from chunk to chunk, and where there are few rows.
+Then both factors are copied once.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from graphc.ops.schedules import ProductSchedule
 from graphc.passes.analysis.product_tiles import (
     AMX_SIDE,
     PAIR_BYTES,
+    WIDE_TILE,
     ProductForm,
     form_of,
     with_tilings,
@@ -30,15 +34,43 @@ PART_BYTES = 512 * 1024
 """Of the sums of a chunk, which wait for a body."""
 
 
-def with_whole_copies(
+def with_machine_chunks(
     op: Operation, schedule: ProductSchedule, machine: Machine
 ) -> ProductSchedule:
     """The complete schedule of a product with other chunks and copies, where these are better."""
-    form, tile = form_of(op, schedule), schedule.tile
-    if not schedule.amx or tile is None or tile.b != "packed" or form.is_exchanged:
+    if schedule.tile is None or schedule.parallel not in ("rows", "cols"):
         return schedule
+    form = form_of(op, schedule)
+    if form.n is None or form.is_exchanged or form.panel:
+        return schedule
+    if schedule.amx:
+        return _with_whole_copies(op, schedule, machine)
+    if schedule.parallel == "cols" and not schedule.pairs:
+        return _with_wide_tiles(op, schedule, machine)
+    return schedule
+
+
+def _with_wide_tiles(op: Operation, schedule: ProductSchedule, machine: Machine) -> ProductSchedule:
+    form = form_of(op, schedule)
+    assert form.n is not None
+    width = WIDE_TILE[1] * machine.lanes(form.dtype)
+    chunk = -(-schedule.chunk // width) * width
+    is_even = form.n % width == 0 or form.n >= 4 * width
+    if chunk == schedule.chunk or chunk >= form.n or not is_even:
+        return schedule
+    cut = replace(schedule, chunk=chunk, tile=None, few_rows=None, last=None)
+    made = with_tilings(cut, machine, form_of(op, cut))
+    assert made.tile is not None
+    return made if (made.tile.rows, made.tile.vectors) == WIDE_TILE else schedule
+
+
+def _with_whole_copies(
+    op: Operation, schedule: ProductSchedule, machine: Machine
+) -> ProductSchedule:
+    form, tile = form_of(op, schedule), schedule.tile
+    assert tile is not None and form.n is not None
     width = tile.vectors * tile.lanes
-    if schedule.parallel not in ("rows", "cols") or form.n is None or form.n < width:
+    if tile.b != "packed" or form.n < width:
         return schedule
     if schedule.parallel == "cols" and (chunk := _rows_of_chunk(op, form, machine)):
         cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, last=None)

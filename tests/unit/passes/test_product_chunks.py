@@ -1,0 +1,111 @@
+"""Chunks of products that suit a machine better, which change no bit of a result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphc.backends.llvm import engine
+from graphc.backends.llvm.emit import emit_function
+from graphc.backends.llvm.runtime import load_function
+from graphc.backends.llvm.target import host_target
+from graphc.backends.signature import make_signature
+from graphc.driver import pipelines
+from graphc.ir.core import Module
+from graphc.ir.machine import MACHINES, Machine
+from graphc.ops import default_context
+from graphc.ops.schedules import ProductSchedule
+from graphc.passes import pipeline
+from graphc.passes.choose_schedule import ChooseSchedule
+from graphc.passes.manager import PassManager
+from tests.support.compiling import call, parse
+
+WIDE = replace(MACHINES["sapphirerapids"], has_amx=False, dots_bf16=False)
+USUAL = MACHINES["x86-64-v4"]
+TEXT = """
+dim N <= 300
+func @f(%a: tensor<Nx140xf32> input, %b: tensor<{b}xf32> parameter
+       ) -> (y: tensor<Nx{n}xf32>, s: tensor<1x{n}xf32>) {{
+  %y, %s = gemm.fused %a, %b {{transpose_b = {turned}}}
+      schedule {{parallel = "cols", chunk = {chunk}}} : tensor<Nx{n}xf32>, tensor<1x{n}xf32> {{
+    ^(%p: tensor<Nx{n}xf32>):
+      %0 = mul %p, %p : tensor<Nx{n}xf32>
+      %1 = reduce_sum %p {{axes = [0]}} : tensor<1x{n}xf32>
+      yield %0, %1
+  }}
+  return %y, %s
+}}
+"""
+
+
+def chosen(text: str, machine: Machine) -> tuple[Module, ProductSchedule]:
+    module = parse(text)
+    passes = [ChooseSchedule(machine), *pipeline("plan-memory")]
+    PassManager(passes, verify=True).run(module, default_context())
+    product = next(iter(module.functions[0].block))
+    return module, product.schedule_as(ProductSchedule)
+
+
+def text(n: int, chunk: int, *, turned: bool) -> str:
+    b = f"{n}x140" if turned else f"140x{n}"
+    return TEXT.format(n=n, chunk=chunk, b=b, turned=str(turned).lower())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("n", "chunk", "wide", "rest"), [(512, 32, 48, 32), (512, 64, 96, 32), (480, 96, 96, 0)]
+)
+def test_chunks_of_columns_are_wide_tiles(
+    n: int, chunk: int, wide: int, rest: int, turned: bool
+) -> None:
+    module, schedule = chosen(text(n, chunk, turned=turned), WIDE)
+    assert schedule.tile is not None
+    assert (schedule.chunk, schedule.tile.rows, schedule.tile.vectors) == (wide, 8, 3)
+    assert (schedule.last is not None) == bool(rest)
+    other, usual = chosen(text(n, chunk, turned=turned), USUAL)
+    assert usual.tile is not None
+    assert (usual.chunk, usual.tile.rows, usual.tile.vectors) == (chunk, 12, 2)
+    rng = np.random.default_rng(n + chunk)
+    for rows in (0, 1, 2, 61, 300):
+        a = rng.standard_normal((rows, 140)).astype(np.float32)
+        b = rng.standard_normal((n, 140) if turned else (140, n)).astype(np.float32)
+        found, wanted = (run(m, k, a, b) for m, k in ((module, WIDE), (other, USUAL)))
+        exact = a.astype(np.float64) @ (b.T if turned else b).astype(np.float64)
+        np.testing.assert_allclose(found["y"], exact**2, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(found["y"], wanted["y"])
+        np.testing.assert_allclose(found["s"][0], exact.sum(axis=0), atol=1e-3)
+
+
+def run(module: Module, machine: Machine, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """Code for wide vectors runs anywhere."""
+    function, target = module.functions[0], replace(host_target(), machine=machine)
+    signature = make_signature(module, function)
+    code = engine.object_code(emit_function(function, signature, target), target)
+    return call(load_function(code, signature, target), signature, {"a": a, "b": b}, {"N": len(a)})
+
+
+def test_narrow_products_keep_their_chunks() -> None:
+    _, schedule = chosen(text(100, 64, turned=True), WIDE)
+    assert schedule.chunk == 64 and schedule.tile is not None and schedule.tile.vectors == 2
+
+
+def test_frozen_weights_lie_in_panels_of_the_usual_width() -> None:
+    source = """
+dim N <= 300
+func @f(%x: tensor<Nx200xf32> input, %W: tensor<200x512xf32> parameter
+       ) -> (y: tensor<Nx512xf32>) {
+  %y = matmul %x, %W : tensor<Nx512xf32>
+  return %y
+}
+"""
+    for freeze in (False, True):
+        module = parse(source)
+        passes = pipelines.kernels(WIDE, freeze=freeze)
+        PassManager(passes, verify=True).run(module, default_context())
+        (panel,) = [a.panel for a in make_signature(module, module.functions[0]).arguments[1:]]
+        schedule = next(iter(module.functions[0].block)).schedule_as(ProductSchedule)
+        assert schedule.tile is not None
+        shape = schedule.chunk, schedule.tile.rows, schedule.tile.vectors
+        assert (panel, shape) == ((32, (96, 12, 2)) if freeze else (0, (96, 8, 3)))
