@@ -116,6 +116,20 @@ def expansion(
     return [InferShapes(), bounds.expand(outputs, dtype, recompute=recompute)]
 
 
+def differentiation(
+    of: str, parameters: Sequence[str], recompute: Recompute, *, freeze: bool = False
+) -> list[Pass]:
+    """What makes the gradients of `of`, if there are `parameters` to take them of, and what comes
+    before: what is computed twice is so once, so that what flows back to it is one sum.
+
+    freeze  the parameters never change
+    """
+    merge = MergeProducts(tuple(parameters), freeze)
+    if not parameters:
+        return [merge]
+    return [*pipeline("cse"), merge, SynthesizeGradient(of, tuple(parameters), recompute)]
+
+
 def evaluation(
     outputs: Sequence[str],
     gradients: Sequence[str],
@@ -131,9 +145,7 @@ def evaluation(
     freeze  the parameters never change
     """
     passes = expansion(outputs, dtype, bounds, recompute if gradients else "auto")
-    passes.append(MergeProducts(tuple(gradients), freeze))
-    if gradients:
-        passes.append(SynthesizeGradient(outputs[0], tuple(gradients), recompute))
+    passes += differentiation(outputs[0], gradients, recompute, freeze=freeze)
     passes += folding(gradients, freeze=freeze)
     return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
 
@@ -191,10 +203,7 @@ def array_training(
     contraction: ContractionMode = "fma",
 ) -> list[Pass]:
     """From tensor operations that compute a criterion to those of a training step."""
-    gradients = [
-        MergeProducts(tuple(trained)),
-        SynthesizeGradient(criterion, tuple(trained), recompute),
-    ]
+    gradients = differentiation(criterion, trained, recompute)
     # After simplifying it shows which gradients are sums of lookups.
     made = [*gradients, *pipeline(SIMPLIFY), learner, *pipeline(CLEAN), *rounding(contraction)]
     return made if learner.members == 1 else [*made, JoinSums()]
@@ -212,10 +221,8 @@ def training_gradients(
 ) -> list[Pass]:
     """What a training step computes before its update: `outputs`, the first one's gradients."""
     expand = bounds.expand(outputs, dtype, training=True, seed=seed, recompute=recompute)
-    merge = MergeProducts(tuple(trained))
-    gradients = SynthesizeGradient(outputs[0], tuple(trained), recompute)
-    passes: list[Pass] = [InferShapes(), expand, merge, gradients]
-    return [*passes, *pipeline(OPTIMISE), *rounding(contraction)]
+    gradients = differentiation(outputs[0], trained, recompute)
+    return [InferShapes(), expand, *gradients, *pipeline(OPTIMISE), *rounding(contraction)]
 
 
 def kernels(machine: AnyMachine | None = None, *, freeze: bool = False) -> list[Pass]:

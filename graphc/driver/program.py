@@ -40,8 +40,6 @@ from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import Pass
-from graphc.passes.merge_products import MergeProducts
-from graphc.passes.synthesize_gradient import SynthesizeGradient
 from graphc.runtime.executable import Executable
 from graphc.runtime.residency import come_home
 from graphc.runtime.signature import ClassNumbers, Signature
@@ -195,10 +193,8 @@ def tensor_passes(
     program: Program, options: CompileOptions, gradients: Sequence[str] = ()
 ) -> list[Pass]:
     """From what was traced to the optimised tensor level, with gradients of the first result."""
-    passes: list[Pass] = [MergeProducts(tuple(gradients), options.freeze)]
-    if gradients:
-        first = program.function.results[0].name
-        passes.append(SynthesizeGradient(first, tuple(gradients), options.recompute))
+    first, freeze = program.function.results[0].name, options.freeze
+    passes = pipelines.differentiation(first, gradients, options.recompute, freeze=freeze)
     passes += pipelines.folding(gradients, freeze=options.freeze)
     passes += [*pipeline(pipelines.OPTIMISE), *pipelines.rounding(options.contraction)]
     return [*passes, *pipelines.early_parts(options.part, (), freeze=options.freeze)]

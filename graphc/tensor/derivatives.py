@@ -16,6 +16,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.constant import constant
 from graphc.ops.elementwise import add, mul
 from graphc.ops.reduction import reduce_sum
+from graphc.passes.eliminate_common_subexpressions import merge_duplicates
 from graphc.passes.synthesize_gradient import synthesize_gradient
 from graphc.passes.synthesize_tangent import synthesize_tangent
 from graphc.support.diagnostics import DiagnosticSink, GraphcError, fail
@@ -150,12 +151,14 @@ def not_differentiable(base: ArrayFunction, why: str) -> GraphcError:
 
 
 def with_gradients(made: TracedFunction, of: str, leaves: Sequence[int], seeds: bool) -> Function:
-    """A copy whose last results are the gradients with respect to these leaves.
+    """A copy whose last results are the gradients with respect to these leaves. What is computed
+    twice is so once before: what flows back to it is one sum then.
 
     seeds  the derivative is of Σ seed · result over all floating-point results, and the seeds are
            further arguments; else of the result `of`
     """
     function = clone_function(made.function)
+    merge_duplicates(function)
     if seeds:
         _append_weighted_sum(function, of)
     sink = DiagnosticSink()
@@ -185,6 +188,7 @@ def _append_weighted_sum(function: Function, name: str) -> None:
 def with_tangents(made: TracedFunction, leaves: Sequence[int]) -> Function:
     """A copy with further arguments, the tangents of these leaves, and as results of all floats."""
     function = clone_function(made.function)
+    merge_duplicates(function)
     sink = DiagnosticSink()
     synthesize_tangent(function, [f"x{i}" for i in leaves], (), sink)
     sink.raise_if_errors()

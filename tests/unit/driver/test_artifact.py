@@ -159,7 +159,12 @@ def test_a_full_disk_is_told_and_changes_no_file(tmp_path: Path, kinds: str, lim
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(limit), *argv],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(gc.__file__).parents[1])},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(gc.__file__).parents[1]),
+            # Code that Python keeps would be cut off too, for all tests behind this one.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
     )

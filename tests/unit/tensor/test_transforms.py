@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import graphc as gc
+from graphc.driver.compile import passed
+from graphc.driver.options import CompileOptions
+from graphc.driver.program import tensor_passes
 from tests.support.compiling import RUN_HERE
 
 Array = np.ndarray
@@ -66,6 +69,37 @@ def test_negative_argnums_count_from_the_end() -> None:
 def test_what_does_not_matter_has_a_gradient_of_zeros() -> None:
     f = on("numpy", lambda x, y: gc.sum(gc.stop_gradient(x) * y) + gc.sum(gc.floor(x)))
     close(gc.grad(f)(X, X), np.zeros(4))
+
+
+def thirds(x: Any, w: Any) -> Any:
+    """As people write the projections of attention: the same product three times."""
+    return gc.sum((x @ w)[:, :2] * (x @ w)[:, 2:4] * (x @ w)[:, 4:])
+
+
+def test_what_is_computed_twice_is_differentiated_once() -> None:
+    x, w = (np.random.default_rng(7).standard_normal(shape) for shape in ((3, 5), (5, 6)))
+    gradient = gc.grad(thirds, argnums=(0, 1))
+    made = gradient.module_at("tensor", x, w).functions[0]
+    assert [op.opdef.name for op in made.block].count("matmul") == 3  # of x w, dx and dw
+    y = x @ w
+    a, b, c = y[:, :2], y[:, 2:4], y[:, 4:]
+    dy = np.hstack([b * c, a * c, a * b])
+    dx, dw = gradient(x, w)
+    close(dx, dy @ w.T)
+    close(dw, x.T @ dy)
+    along = gc.jvp(thirds, (x, w), (np.ones_like(x), np.zeros_like(w)))[1]
+    close(along, (dy @ w.T).sum())
+
+
+@EVERYWHERE
+def test_what_a_program_computes_twice_is_differentiated_once(backend: str) -> None:
+    x, w = (np.random.default_rng(7).standard_normal(shape) for shape in ((3, 5), (5, 6)))
+    program = gc.program(thirds, {"x": "Nx5xf64"}, parameters={"w": w})
+    passes = tensor_passes(program, CompileOptions(backend), ["w"])
+    module, _ = passed(program.module, passes, CompileOptions(backend))
+    assert [op.opdef.name for op in module.functions[0].block].count("matmul") == 2
+    wanted = gc.grad(thirds, argnums=1)(x, w)
+    close(gc.compile(program, gradients=["w"], backend=backend)(x=x)["gradient.w"], wanted)
 
 
 def test_a_gradient_goes_through_a_conversion_of_type() -> None:
