@@ -48,7 +48,7 @@ class Blocking:
     depth      steps of k in a panel
     is_long    a panel may hold more than one stretch
     rows       rows of C in a block
-    packs_a    blocks of A are copied into panels, unless all of it is already
+    packs_a    blocks of A are copied into panels
     read_b     how tiles get B
     fetches    what of B a tile of the full height asks for, where it reads B as it lies
     fetches_c  a tile's part of C is asked for before
@@ -225,7 +225,7 @@ def _columns(
     """All panels of one part."""
     code, (begin, end) = w.code, columns
     a = x.at(code, x.a, x.a_offset(code, part.row, part.start))
-    if w.blocking.packs_a and not x.a_ready:
+    if w.blocking.packs_a:
         _pack_a(w, x, part, a)
     with loop(code, begin, end, part.tile.width) as state:
         start = state.index
