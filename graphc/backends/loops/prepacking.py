@@ -1,7 +1,7 @@
 """Copies of whole factors as pairs of bf16, from which the chunks of a product then read.
 
 What they are for and how large they are stands in `ops/prepacking.py`. A copy is made in parts: so
-many rows of A, or panels of B.
+many rows of A, so many panels or steps of B.
 """
 
 from __future__ import annotations
