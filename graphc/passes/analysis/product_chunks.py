@@ -6,7 +6,8 @@ For the registers of AMX copies of factors are made whole before the chunks (`op
 next to these registers copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms, to copy
 its factors once 0.1 and 0.06 ms. Chunks are of rows there, which copy their own rows of A while
 these are near, and B is copied once for all of them. Chunks stay columns where a body sums over
-rows, where B's copy would leave the near cache from chunk to chunk, and where there are few rows.
+rows, where B's copy would leave the near cache from chunk to chunk or is larger than A's, and where
+there are few rows.
 Then both factors are copied once.
 """
 

@@ -86,6 +86,18 @@ def run(module: Module, machine: Machine, a: np.ndarray, b: np.ndarray) -> dict[
     return call(load_function(code, signature, target), signature, {"a": a, "b": b}, {"N": len(a)})
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_wide_tiles_of_f64_have_the_bits_of_others(turned: bool) -> None:
+    source = text(512, 32, turned=turned).replace("f32", "f64")
+    (wide, schedule), (usual, _) = (chosen(source, machine) for machine in (WIDE, USUAL))
+    assert schedule.tile is not None and (schedule.chunk, schedule.tile.vectors) == (48, 3)
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((61, 140)), rng.standard_normal((512, 140) if turned else (140, 512))
+    found, wanted = run(wide, WIDE, a, b), run(usual, USUAL, a, b)
+    np.testing.assert_array_equal(found["y"], wanted["y"])
+    np.testing.assert_allclose(found["y"], (a @ (b.T if turned else b)) ** 2, 1e-9, 1e-9)
+
+
 def test_narrow_products_keep_their_chunks() -> None:
     _, schedule = chosen(text(100, 64, turned=True), WIDE)
     assert schedule.chunk == 64 and schedule.tile is not None and schedule.tile.vectors == 2

@@ -28,6 +28,8 @@ from graphc.passes import pipeline
 from graphc.passes.analysis.product_schedules import product_schedule
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import PassManager
+from graphc.passes.pack_parameters import PackParameters
+from graphc.runtime.signature import in_pairs, in_panels
 from graphc.support.diagnostics import GraphcError
 from tests.support.amx import Amx
 from tests.support.compiling import call, parse
@@ -181,6 +183,23 @@ def test_bodies_follow_products_of_copies(text: str, rows: int) -> None:
     np.testing.assert_array_equal(found["y"], np.float32(exact) * np.float32(exact))
     if text is WITH_SUMS:
         np.testing.assert_allclose(found["s"], exact.sum(axis=0, keepdims=True), atol=1e-3)
+
+
+@NEEDS_DOTS
+def test_a_copy_of_a_is_multiplied_with_frozen_panels() -> None:
+    text = product_text((172, 70), (False, False), FEW_ROWS).replace(
+        "70x172xf32> input", "70x172xf32> parameter"
+    )
+    module = parse(text)
+    machine = SAPPHIRE_RAPIDS.machine
+    passes = [ChooseSchedule(machine), PackParameters(machine), *pipeline("plan-memory")]
+    PassManager(passes, verify=True).run(module, default_context())
+    tile = product(module.functions[0]).schedule_as(ProductSchedule).tile
+    assert tile is not None and (tile.a, tile.b) == ("prepacked", "panels")
+    for rows in (1, 90):
+        a, b = numbers((rows, 172, 70))
+        given = {"a": a, "b.panels.32.pairs": in_pairs(in_panels(b, 32))}
+        np.testing.assert_array_equal(run(module, given, rows)["y"], chained(a, b))
 
 
 @NEEDS_AMX
