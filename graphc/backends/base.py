@@ -14,14 +14,11 @@ from graphc.ir.core import Function, Operation
 from graphc.ir.machine import AnyMachine
 from graphc.runtime.compiled import CompiledFunction
 from graphc.runtime.signature import Dimension, Signature
+from graphc.support.aligned import aligned_empty
 from graphc.support.diagnostics import BackendUnavailable, InternalError, Severity, fail, make
 from graphc.support.phases import Phases
 
 Stage = Literal["tensor", "kernels"]
-
-
-ALIGNMENT = 64
-"""Bytes to which scratch memory is aligned: one cache line, one AVX-512 register."""
 
 
 def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
@@ -31,7 +28,7 @@ def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
     bounds where the machine has not that much.
     """
     try:
-        raw = np.empty(size + ALIGNMENT, np.uint8)
+        return aligned_empty((max(size, 1),), np.uint8)  # an empty array has no address
     except (MemoryError, OverflowError, ValueError):  # the last two: more than numpy can count
         bounds = ", ".join(f"{d.name} up to {d.bound}" for d in dims)
         raise fail(
@@ -39,8 +36,6 @@ def aligned_bytes(size: int, dims: Sequence[Dimension]) -> np.ndarray:
             f"{size} bytes of scratch memory are required{bounds and ' for '}{bounds}, "
             "this machine does not give them; compile for a smaller bound",
         ) from None
-    start: int = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + max(size, 1)]  # an empty array has no address
 
 
 @dataclass(frozen=True)

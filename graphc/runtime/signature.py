@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.support.adjacent import adjacent
+from graphc.support.aligned import aligned_copy
 from graphc.support.diagnostics import fail
 from graphc.support.element_types import NUMPY_DTYPES as NUMPY_DTYPES
 from graphc.support.matrix_sizes import matrix_sizes
@@ -231,7 +232,8 @@ class Signature:
         return frozenset(a.parameter for a in self.arguments if a.role in ROLES_OF_MODEL)
 
     def model_arrays(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The model's arrays in the form and element type that the function takes."""
+        """The model's arrays in the form and element type that the function takes: themselves, or
+        copies that begin at a multiple of a cache line."""
         made: dict[str, np.ndarray] = {}
         for argument in (a for a in self.arguments if a.role in ROLES_OF_MODEL):
             array = values[argument.parameter]
@@ -243,7 +245,9 @@ class Signature:
                 array = in_pairs(array)
             if argument.permutation:
                 array = array.reshape(argument.dims).transpose(argument.permutation)
-            made[argument.name] = np.asarray(array, NUMPY_DTYPES[argument.dtype], order="C")
+            dtype, given = NUMPY_DTYPES[argument.dtype], values[argument.parameter]
+            is_shared = array is given and array.dtype == dtype and array.flags.c_contiguous
+            made[argument.name] = array if is_shared else aligned_copy(array, dtype)
         return made
 
     @property

@@ -16,10 +16,11 @@ from unittest.mock import patch
 import numpy as np
 
 from graphc.backends import BACKENDS, native
-from graphc.backends.base import ALIGNMENT, Backend, CompiledFunction
+from graphc.backends.base import Backend, CompiledFunction
 from graphc.backends.native import NativeFunction
 from graphc.ir.core import Function
 from graphc.runtime.signature import Dimension, Signature
+from graphc.support.adjacent import ALIGNMENT
 from tests.support.guarded_memory import GuardedMemory, Side
 
 Array = np.ndarray

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from graphc.backends.base import ALIGNMENT
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.entries import ENTRY
@@ -16,6 +15,7 @@ from graphc.backends.llvm.target import Target
 from graphc.ir.core import Function
 from graphc.ir.evaluate import evaluate
 from graphc.runtime.signature import NUMPY_DTYPES, Signature, concrete_shape
+from graphc.support.adjacent import ALIGNMENT
 from tests.support.guarded_memory import GuardedMemory, Side
 
 

@@ -140,13 +140,16 @@ def emit_panels(w: ProductWriter, x: Operands) -> None:
 
 
 def _ready_panels(w: ProductWriter, x: Operands) -> None:
-    """Where B lies in panels: several of them in a tile, the last by a tile of one."""
+    """Where B lies in panels: several of them in a tile; of the last, which ends with the matrix,
+    as many vectors as it takes."""
     code, tile = w.code, w.blocking.tile
     one = replace(tile, starts=tuple(s for s in tile.starts if s < x.panel))
     rest = remainder(code, x.n, x.panel)
     whole = sub(code, x.n, rest)
-    with when(code, _compare(code, "sgt", rest, index(0)), []):
-        _blocks(w, x, one, (sub(code, x.n, index(x.panel)), x.n))
+    if number_of(rest) != 0:
+        last = _last_tile(one, rest)
+        with when(code, _compare(code, "sgt", rest, index(0)), []):
+            _blocks(w, x, last, (sub(code, x.n, index(last.width)), x.n))
     if number_of(whole) is None:
         tile = one
     if number_of(whole) != 0:
@@ -292,6 +295,8 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
     is_ready = bool(x.panel) and part.tile.pairs
     step = pairs.count_of(code, part.start) if is_ready else part.start
     source = x.at(code, x.b, x.b_offset(code, step, column))
+    if part.tile.width < x.panel:  # the last columns of the last panel
+        source = x.at(code, source, index(x.panel - part.tile.width))
     b = (source, ldb)
     if w.blocking.read_b == "packed" and part.tile.pairs:
         pack_panel_of_pairs(

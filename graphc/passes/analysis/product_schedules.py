@@ -116,9 +116,10 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return 'registers of AMX and a known number of columns for "prepacked"'
     if x.pairs and (what := _pair_misfit(tiling, x)):
         return what
-    if x.panel and (x.is_exchanged or x.b_transposed or width % x.panel):
+    is_rest = x.n == width and not x.pairs  # of a last panel, as wide as its tile
+    if x.panel and (x.is_exchanged or x.b_transposed or (width % x.panel and not is_rest)):
         return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
-    if x.panel and x.n is not None and x.n < x.panel:
+    if x.panel and x.n is not None and x.n < x.panel and not is_rest:
         return f"{x.panel} columns or more for panels of as many, got {x.n}"
     if x.pairs:
         return _stack_misfit(tiling, x, width * PAIR_BYTES, PAIR_BYTES)

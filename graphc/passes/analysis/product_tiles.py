@@ -369,10 +369,11 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
 def is_wide(x: ProductRange, machine: Machine) -> bool:
     """Whether a `WIDE_TILE` suits a range whose B is copied: large, with little left over at the
     right. Rows of A that are packed are read fast: there it pays only where B is far."""
-    width, most_k = WIDE_TILE[1] * machine.lanes(x.dtype), x.most_k if x.k is None else x.k
+    lanes, most_k = machine.lanes(x.dtype), x.most_k if x.k is None else x.k
+    width = WIDE_TILE[1] * lanes
     if machine.vector_bits < 512 or machine.l1 < WIDE_L1 or x.n is None or x.n < width:
         return False
-    is_even = x.n % width == 0 or x.n >= 4 * width
+    is_even = -(-x.n // lanes) % WIDE_TILE[1] == 0 or x.n >= 4 * width
     is_far = x.n * most_k * x.dtype.itemsize > FAR_BYTES
     is_large = x.most_rows >= 4 * WIDE_TILE[0] and most_k >= WIDE_K
     return is_even and is_large and (is_far or not x.a_transposed)
@@ -456,16 +457,9 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     """The schedule of a product whose B lies in panels, made of its complete schedule; None where
     B is better read as it is or cannot be."""
     schedule = op.schedule_as(ProductSchedule)
-    tile, few, params = schedule.tile, schedule.few_rows, op.params_as(MatmulParams)
+    tile, few, params = schedule.tile, None, op.params_as(MatmulParams)
     if tile is None or params.transpose_b or params.batch:
         return None
-    if (tile.rows, tile.vectors) == WIDE_TILE:  # which is for panels that are copied
-        rows = machine.tile_rows
-        block = -(-tile.block // rows) * rows
-        tile = replace(tile, rows=rows, vectors=2, block=block)
-        if schedule.parallel == "cols":
-            width = 2 * tile.lanes
-            schedule = replace(schedule, chunk=schedule.chunk // width * width)
     form = form_of(op, schedule)
     x = form.call_range()
     if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
@@ -474,10 +468,14 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     is_near = _row_bytes(x) <= NEAR_BYTES and not form.pairs
     if x.is_exchanged or form.n is None or form.n < width or is_near:
         return None
-    if schedule.parallel == "cols" and (
-        schedule.chunk % width or 0 < form.n % schedule.chunk < width
-    ):
-        return None
+    rest = 0
+    if schedule.parallel == "cols":
+        chunk = _columns_of_panels(form.n, schedule.chunk, tile, pairs=form.pairs)
+        if not chunk:
+            return None
+        schedule, rest = replace(schedule, chunk=chunk), form.n % chunk
+        form = form_of(op, schedule)
+        x = form.call_range()
     if replace(form, panel=width).call_range().has_few_rows:
         count = 1 if x.n is None else x.n // width
         most = max(MOST_FEW_VECTORS // tile.vectors, 1)
@@ -489,4 +487,23 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
     tile = replace(tile, b="panels", prefetch=0)
     last = None if form.last_range() is None else tile
+    if 0 < rest < width:
+        last = replace(tile, vectors=rest // tile.lanes)
     return replace(schedule, tile=tile, few_rows=few, last=last)
+
+
+def _columns_of_panels(n: int, wanted: int, tile: Tiling, *, pairs: bool) -> int:
+    """Columns of a chunk of whole panels, about as many as are wanted; 0 if there are none. What
+    the last chunk has is a panel too, or whole vectors of one."""
+    width = tile.vectors * tile.lanes
+    if (tile.rows, tile.vectors) == WIDE_TILE:  # nothing is copied: threads share shorter ones
+        wanted //= 2
+
+    def fits(chunk: int) -> bool:
+        rest = n % chunk
+        return chunk % width == 0 and (rest == 0 or rest >= width or rest % tile.lanes == 0)
+
+    if pairs:  # whose last panel is read whole
+        return wanted if wanted % width == 0 and not 0 < n % wanted < width else 0
+    found = [chunk for chunk in range(width, n, width) if fits(chunk)]
+    return min(found, key=lambda chunk: abs(chunk - wanted), default=0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphc.backends.base import ALIGNMENT, aligned_bytes
+from graphc.backends.base import aligned_bytes
 from graphc.runtime.signature import Dimension
+from graphc.support.adjacent import ALIGNMENT
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import call, compile_for, load_backend, parse
 

@@ -103,21 +103,52 @@ def test_narrow_products_keep_their_chunks() -> None:
     assert schedule.chunk == 64 and schedule.tile is not None and schedule.tile.vectors == 2
 
 
-def test_frozen_weights_lie_in_panels_of_the_usual_width() -> None:
-    source = """
+FROZEN = """
 dim N <= 300
-func @f(%x: tensor<Nx200xf32> input, %W: tensor<200x512xf32> parameter
-       ) -> (y: tensor<Nx512xf32>) {
-  %y = matmul %x, %W : tensor<Nx512xf32>
+func @f(%x: tensor<Nx530x{dtype}> input, %W: tensor<530x{n}x{dtype}> parameter
+       ) -> (y: tensor<Nx{n}x{dtype}>) {{
+  %y = matmul %x, %W : tensor<Nx{n}x{dtype}>
   return %y
-}
+}}
 """
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("n", "machine", "chunk", "rest"),
+    [
+        # whole vectors of a last panel in a chunk of their own; columns that are none; whole panels
+        *((512, WIDE, 48, 2), (500, WIDE, 144, 0), (480, WIDE, 48, 0)),
+        *((512, USUAL, 64, 0), (492, USUAL, 64, 0), (496, USUAL, 96, 1)),
+    ],
+)
+def test_frozen_weights_lie_in_panels_as_wide_as_tiles(
+    n: int, machine: Machine, chunk: int, rest: int, dtype: str
+) -> None:
+    tiles, made = (8, 3) if machine is WIDE else (12, 2), {}
+    rng = np.random.default_rng(n)
+    element = np.dtype({"f32": np.float32, "f64": np.float64}[dtype])
+    w = rng.standard_normal((530, n)).astype(element)
     for freeze in (False, True):
-        module = parse(source)
-        passes = pipelines.kernels(WIDE, freeze=freeze)
+        module = parse(FROZEN.format(n=n, dtype=dtype))
+        passes = pipelines.kernels(machine, freeze=freeze)
         PassManager(passes, verify=True).run(module, default_context())
-        (panel,) = [a.panel for a in make_signature(module, module.functions[0]).arguments[1:]]
-        schedule = next(iter(module.functions[0].block)).schedule_as(ProductSchedule)
-        assert schedule.tile is not None
-        shape = schedule.chunk, schedule.tile.rows, schedule.tile.vectors
-        assert (panel, shape) == ((32, (96, 12, 2)) if freeze else (0, (96, 8, 3)))
+        function, target = module.functions[0], replace(host_target(), machine=machine)
+        signature = make_signature(module, function)
+        schedule = next(iter(function.block)).schedule_as(ProductSchedule)
+        if freeze and dtype == "f32":
+            assert schedule.tile is not None
+            assert (schedule.tile.rows, schedule.tile.vectors) == tiles
+            assert signature.arguments[1].panel == tiles[1] * 16
+            assert schedule.chunk == chunk
+            assert (0 if schedule.last is None else schedule.last.vectors % tiles[1]) == rest
+        code = engine.object_code(emit_function(function, signature, target), target)
+        made[freeze] = load_function(code, signature, target), signature
+    for rows in (0, 1, 2, 3, 8, 61, 300):
+        x = rng.standard_normal((rows, 530)).astype(element)
+        live, frozen = (
+            call(f, s, {"x": x, **s.model_arrays({"W": w})}, {"N": rows})["y"]
+            for f, s in made.values()
+        )
+        np.testing.assert_array_equal(frozen, live)
+        np.testing.assert_allclose(live, x @ w, rtol=1e-3, atol=1e-3)
