@@ -139,7 +139,8 @@ class Tiling(Params):
     a              how tiles get A
     b              how tiles get B
     prefetch       steps of k before its use that a row of B is fetched; of tiles that transpose B:
-                   rows of B; 0: the processor does so
+                   rows of B; of panels: lines of the next one that each step of a tile asks for;
+                   0: the processor does so
     prefetch_level of the cache that it is fetched into
     prefetch_c     a tile's part of C is fetched before its sums begin
     """

@@ -51,6 +51,7 @@ class Blocking:
     packs_a    blocks of A are copied into panels
     read_b     how tiles get B
     fetches    what of B a tile of the full height asks for, where it reads B as it lies
+    asks       lines of the next panel that it asks for in each step, where B lies in panels
     fetches_c  a tile's part of C is asked for before
     """
 
@@ -62,6 +63,7 @@ class Blocking:
     packs_a: bool
     read_b: ReadB
     fetches: Fetches
+    asks: int
     fetches_c: bool
 
     @staticmethod
@@ -71,6 +73,8 @@ class Blocking:
         if x.n is not None and x.n < count * lanes:
             starts[-1] = x.n - lanes
         depth, most_k = tiling.depth or UNCUT, x.most_k if x.k is None else x.k
+        lies_in_panels = tiling.b == "panels"
+        fetches = Fetches(tiling.prefetch, tiling.prefetch_level)
         return Blocking(
             Tile(x.dtype, lanes, tuple(starts), x.a_transposed, x.pairs, x.amx),
             tiling.rows,
@@ -79,7 +83,8 @@ class Blocking:
             tiling.block or UNCUT,
             tiling.a == "packed",
             tiling.b,
-            Fetches(tiling.prefetch, tiling.prefetch_level),
+            NO_FETCHES if lies_in_panels else fetches,
+            tiling.prefetch if lies_in_panels else 0,
             tiling.prefetch_c,
         )
 
@@ -458,17 +463,33 @@ class _Rows:
             call(code, function, *arguments)
             return
         panel = x.panel if tile.width > x.panel else 0  # one panel is rows of its own
+        asks = blocking.asks if rows == blocking.height and tile.width == x.panel else 0
         function = code.module.once(
-            ("tile", machine, tile, rows, is_long, packs, fetches, panel),
+            ("tile", machine, tile, rows, is_long, packs, fetches, panel, asks),
             lambda: tiles.emit_tile(
                 *(code.module, machine, tile, rows),
                 is_long=is_long,
                 packs=packs,
                 fetches=fetches,
                 panel=panel,
+                asks=asks,
             ),
         )
-        call(code, function, *arguments, *([self.w.panel] if packs else []))
+        besides = [self.w.panel] if packs else [self._asked(row, b[0], steps)] if asks else []
+        call(code, function, *arguments, *besides)
+
+    def _asked(self, row: Val, panel: Val, steps: Val) -> Val:
+        """What the tile at a row asks for of the next panel, the first tiles a part each; the
+        others for lines of this one, which are near."""
+        code, x, tile, asks = self.w.code, self.x, self.part.tile, self.w.blocking.asks
+        per_step = tile.width * tile.dtype.itemsize // tiles.LINE_BYTES
+        line = tiles.LINE_BYTES // tile.dtype.itemsize
+        number = code.binary("udiv", row, index(self.w.blocking.height))
+        skipped = mul(code, mul(code, number, steps), index(asks * line))
+        place = add(code, mul(code, x.ldb, index(x.panel)), skipped)
+        following = code.offset(panel, tile.element, place, inside=False)
+        is_first = code.compare("slt", number, index(-(-per_step // asks)))
+        return code.select(is_first, following, panel)
 
     def _fetches(self, *, packs: bool, is_lower: bool) -> Fetches:
         """Of B as it lies. Lower tiles ask for nothing, so that products have them in common."""

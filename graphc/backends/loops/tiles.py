@@ -93,12 +93,14 @@ def emit_tile(
     packs: bool = False,
     fetches: Fetches = NO_FETCHES,
     panel: int = 0,
+    asks: int = 0,
 ) -> str:
     """`void (a, lda, b, ldb, c, ldc, k, adds)`: C += A B or C = A B for one tile.
 
     is_long k may be more than one stretch
     packs   takes `ptr panel` besides and leaves the used part of B there, row after row
     panel   B lies in panels of so many columns, ldb is from one to the next; 0: by rows
+    asks    takes `ptr panel` besides and asks for so many lines from there on in each step
     """
     code = module.body()
     s = LaneScalars(code, has_fma=machine.has_fma)
@@ -136,6 +138,10 @@ def emit_tile(
             for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
                 place = add(code, later, index(start % wide))
                 memory.prefetch(s, panels[start // wide], tile.element, place, fetches.level)
+        for i in range(asks):
+            line = add(code, mul(code, state.index, index(asks)), index(i))
+            place = mul(code, line, index(LINE_BYTES // tile.dtype.itemsize))
+            memory.prefetch(s, Val("%panel", PTR), tile.element, place)
         column = mul(code, state.index, lda) if tile.a_transposed else state.index
         for r in range(rows):
             place = add(code, column, index(r)) if tile.a_transposed else column
@@ -148,7 +154,7 @@ def emit_tile(
                 else:
                     state.carried[at] = s.fma(value, b_value, state.carried[at])
     code.leave()
-    parameters = (*PARAMETERS, Val("%panel", PTR)) if packs else PARAMETERS
+    parameters = (*PARAMETERS, Val("%panel", PTR)) if packs or asks else PARAMETERS
     return module.add("tile", parameters, code)
 
 

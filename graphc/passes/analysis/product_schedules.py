@@ -25,6 +25,8 @@ from graphc.support.diagnostics import fail
 
 MOST_STACK = 1 << 20
 """Bytes of a panel or of a packed block: they are on the stack."""
+LINE_BYTES = 64
+"""Of a line of a cache."""
 MOST_PAIR_LANES = 16
 """Of the longest dot product that a processor has."""
 MOST_SUM_BYTES = 16384
@@ -121,6 +123,9 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
     if x.panel and x.n is not None and x.n < x.panel and not is_rest:
         return f"{x.panel} columns or more for panels of as many, got {x.n}"
+    lines = width * size // LINE_BYTES
+    if tiling.b == "panels" and tiling.prefetch > lines:
+        return f"a prefetch of at most the {lines} lines that a step reads, got {tiling.prefetch}"
     if x.pairs:
         return _stack_misfit(tiling, x, width * PAIR_BYTES, PAIR_BYTES)
     if tiling.b in ("packed", "transposed by tiles") and not x.b_transposed:
@@ -155,6 +160,8 @@ def _amx_misfit(tiling: Tiling) -> str:
         return f"at most {2 * AMX_SIDE} columns for registers of AMX, got {width}"
     if tiling.b == "in place" or tiling.prefetch_c:
         return 'b = "packed" or "panels" and no prefetch_c for registers of AMX'
+    if tiling.b == "panels" and tiling.prefetch:
+        return f'no prefetch of b = "panels" for registers of AMX, got {tiling.prefetch}'
     return ""
 
 

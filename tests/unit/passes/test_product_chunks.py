@@ -15,9 +15,12 @@ from graphc.backends.signature import make_signature
 from graphc.driver import pipelines
 from graphc.ir.core import Module
 from graphc.ir.machine import MACHINES, Machine
+from graphc.ir.types import DType
 from graphc.ops import default_context
-from graphc.ops.schedules import ProductSchedule
+from graphc.ops.schedules import ProductSchedule, Tiling
 from graphc.passes import pipeline
+from graphc.passes.analysis.product_schedules import misfit
+from graphc.passes.analysis.product_tiles import ProductForm
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import PassManager
 from tests.support.compiling import call, parse
@@ -140,6 +143,7 @@ def test_frozen_weights_lie_in_panels_as_wide_as_tiles(
             assert schedule.tile is not None
             assert (schedule.tile.rows, schedule.tile.vectors) == tiles
             assert signature.arguments[1].panel == tiles[1] * 16
+            assert schedule.tile.prefetch == (machine is WIDE)
             assert schedule.chunk == chunk
             assert (0 if schedule.last is None else schedule.last.vectors % tiles[1]) == rest
         code = engine.object_code(emit_function(function, signature, target), target)
@@ -152,3 +156,31 @@ def test_frozen_weights_lie_in_panels_as_wide_as_tiles(
         )
         np.testing.assert_array_equal(frozen, live)
         np.testing.assert_allclose(live, x @ w, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "n", "message"),
+    [
+        ({"prefetch": 4}, 96, "a prefetch of at most the 3 lines that a step reads, got 4"),
+        ({"vectors": 2}, 96, "a B stored by rows and tiles of whole panels of 48 columns, got 32"),
+        ({"vectors": 2}, 40, "a B stored by rows and tiles of whole panels of 48 columns, got 32"),
+        ({"vectors": 2, "prefetch": 2}, 32, ""),
+        ({"vectors": 3}, 40, "48 columns or more for panels of as many, got 40"),
+        ({"b": "in place"}, 96, 'b = "panels" of all tilings or of none'),
+    ],
+)
+def test_tiles_of_panels_are_told_what_is_required(
+    change: dict[str, object], n: int, message: str
+) -> None:
+    x = ProductForm(DType.F32, 64, n, 530, False, False, panel=48).call_range()
+    tile = Tiling(8, 3, 16, b="panels", prefetch=3)
+    found = misfit(replace(tile, **change), x)  # type: ignore[arg-type]
+    assert found.startswith(message) and bool(found) == bool(message)
+
+
+def test_registers_of_amx_ask_for_nothing() -> None:
+    form = ProductForm(DType.F32, 64, 96, 530, False, False, panel=32, pairs=True, amx=True)
+    tile = Tiling(32, 2, 16, depth=512, block=64, a="packed", b="panels")
+    assert misfit(tile, form.call_range()) == ""
+    found = misfit(replace(tile, prefetch=1), form.call_range())
+    assert found == 'no prefetch of b = "panels" for registers of AMX, got 1'
