@@ -1,13 +1,15 @@
 """Factors of a product that are copied whole before its chunks are computed, in its workspace.
 
+    gemm %x, %W schedule {parallel = "rows", chunk = 128, tile = {…, b = "prepacked"}}
     gemm %x, %W schedule {parallel = "rows", chunk = 128, tile = {…, a = "packed",
         b = "prepacked"}, pairs = true, amx = true}
 
 A chunk of rows reads all of B, a chunk of columns all of A: without this each of them makes the
-same copies as pairs of bf16. The copies are made in parts too, which threads share.
+same copies. They are made in parts too, which threads share.
 
-A lies by rows, `row_pitch` pairs apart, B in panels as wide as a tile; what is left over at the
-right is a panel that begins earlier, as in parameters that lie in panels.
+B lies in panels as wide as a tile; what is left over at the right is a panel that begins earlier,
+as in parameters that lie in panels. For products in pairs of bf16 these are the elements, and A may
+be copied too, by rows that are `PAIRS_APART` further apart than they are long.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ def prepacked_types(op: Operation) -> Sequence[TensorType]:
     roles = groups(op.params_as(MatmulParams), *(v.tensor for v in op.operands[:2]))
     rows, cols, inner = (bound_elements(dims) for dims in (roles.rows, roles.cols, roles.inner))
     pairs, width = -(-inner // 2), tile.vectors * tile.lanes
+    if not op.schedule_as(ProductSchedule).pairs:
+        return [TensorType((_whole(cols, width) * inner,), op.operands[0].tensor.dtype)]
     found = []
     if tile.a == "prepacked":
         found.append(_whole(rows, WHOLE_ROWS) * (pairs + PAIRS_APART) + PAIRS_SLACK)

@@ -63,7 +63,7 @@ class Product:
     amx     these in the registers of AMX
     tile, few_rows, last  how it is cut, as in a `ProductSchedule`; None: chosen for the machine
     panel   as of a `ProductForm`
-    a_ready, b_ready  A or B is a copy as pairs of all of it (`prepacking.py`)
+    a_ready, b_ready  A or B is a copy of all of it as pairs (`prepacking.py`)
     """
 
     m: Size
@@ -114,7 +114,7 @@ class Product:
             schedule.pairs,
             schedule.amx,
             schedule.tile is not None and schedule.tile.a == "prepacked",
-            schedule.tile is not None and schedule.tile.b == "prepacked",
+            schedule.amx and schedule.tile is not None and schedule.tile.b == "prepacked",
         )
 
     @property

@@ -73,7 +73,7 @@ class Blocking:
         if x.n is not None and x.n < count * lanes:
             starts[-1] = x.n - lanes
         depth, most_k = tiling.depth or UNCUT, x.most_k if x.k is None else x.k
-        lies_in_panels = tiling.b == "panels"
+        lies_in_panels = tiling.b in ("panels", "prepacked")
         fetches = Fetches(tiling.prefetch, tiling.prefetch_level)
         return Blocking(
             Tile(x.dtype, lanes, tuple(starts), x.a_transposed, x.pairs, x.amx),
@@ -311,13 +311,20 @@ def _panel(w: ProductWriter, x: Operands, part: _Part, a: Val, start: Val) -> No
         )
         b = (w.panel, index(part.tile.width))
     elif w.blocking.read_b == "packed":
-        pack = packing.emit_pack_transposed(code.module, w.machine, part.tile)
-        pitch = index(part.tile.width)
-        for first in map(index, part.tile.starts):
-            rows = x.at(code, source, x.b_offset(code, index(0), first))
-            call(code, pack, rows, x.ldb, part.depth, x.at(code, w.panel, first), pitch)
-        b = (w.panel, pitch)
+        pack_transposed_panel(code, w.machine, part.tile, source, x.ldb, part.depth, w.panel)
+        b = (w.panel, index(part.tile.width))
     _Rows(w, x, part, a, goal).emit(b)
+
+
+def pack_transposed_panel(
+    code: Writer, machine: Machine, tile: Tile, source: Val, ldb: Val, depth: Val, panel: Val
+) -> None:
+    """`depth` steps of the columns of a tile that begin at `source`, of a B stored by columns."""
+    pack = packing.emit_pack_transposed(code.module, machine, tile)
+    for first in map(index, tile.starts):
+        rows = offset(code, source, tile.element, mul(code, first, ldb))
+        goal = offset(code, panel, tile.element, first)
+        call(code, pack, rows, ldb, depth, goal, index(tile.width))
 
 
 def pack_panel_of_pairs(

@@ -1,4 +1,5 @@
-"""Copies of whole factors as pairs of bf16, from which the chunks of a product then read.
+"""Copies of whole factors, in panels or as pairs of bf16, from which the chunks of a product then
+read.
 
 What they are for and how large they are stands in `ops/prepacking.py`. A copy is made in parts: so
 many rows of A, so many panels or steps of B.
@@ -9,10 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from graphc.backends.loops import amx, pair_packing
+from graphc.backends.loops import amx, packing, pair_packing
 from graphc.backends.loops.control import add, loop, mul, offset, size_value, smaller, sub
 from graphc.backends.loops.pairs import count_of
-from graphc.backends.loops.panels import pack_panel_of_pairs, pitch_of_a, pitch_of_b
+from graphc.backends.loops.panels import (
+    pack_panel_of_pairs,
+    pack_transposed_panel,
+    pitch_of_a,
+    pitch_of_b,
+)
 from graphc.backends.loops.tiles import Tile
 from graphc.backends.loops.values import I64, PTR, Val, index
 from graphc.backends.loops.writer import ModuleWriter
@@ -54,7 +60,8 @@ class WholeCopy:
 
 def whole_copies(op: Operation) -> list[WholeCopy]:
     """Those that a product's schedule asks for, in the order of its workspace."""
-    tiling = op.schedule_as(ProductSchedule).tile
+    schedule = op.schedule_as(ProductSchedule)
+    tiling, pairs = schedule.tile, schedule.pairs
     if tiling is None:
         return []
     params = op.params_as(MatmulParams)
@@ -62,7 +69,7 @@ def whole_copies(op: Operation) -> list[WholeCopy]:
     roles = groups(params, a, b)
     rows, cols, k = (Size.of(dims) for dims in (roles.rows, roles.cols, roles.inner))
     starts = tuple(i * tiling.lanes for i in range(tiling.vectors))
-    tile = Tile(a.dtype, tiling.lanes, starts, a_transposed=False, pairs=True, amx=True)
+    tile = Tile(a.dtype, tiling.lanes, starts, a_transposed=False, pairs=pairs, amx=pairs)
     found: list[WholeCopy] = []
     if tiling.a == "prepacked":
         length = _part(bound_elements(roles.rows), WHOLE_ROWS)
@@ -109,24 +116,33 @@ def _rows_of_a(module: ModuleWriter, machine: Machine, what: WholeCopy) -> str:
 def _panels_of_b(module: ModuleWriter, machine: Machine, what: WholeCopy) -> str:
     """Of a B stored by columns so many panels; else so many steps of all panels, some rows of B at
     a time: from its beginning to its end, so that the processor fetches it ahead."""
-    code = module.body()
+    code, tile = module.body(), what.tile
     sizes = {name: Val(f"%d{i}", I64) for i, name in enumerate(what.symbols())}
     n, k = size_value(code, what.extent, sizes), size_value(code, what.k, sizes)
-    width = index(what.tile.width)
+    width = index(tile.width)
     ldb = k if what.transposed else n
-    length = mul(code, width, pitch_of_b(code, k))
+    length = mul(code, width, pitch_of_b(code, k) if tile.pairs else k)
 
     def panel(number: Val, step: Val, steps: Val) -> None:
         """What is left over at the right is in a panel that begins earlier."""
         column = smaller(code, mul(code, number, width), sub(code, n, width))
-        place = add(code, mul(code, number, length), mul(code, width, count_of(code, step)))
+        row = count_of(code, step) if tile.pairs else step
+        place = add(code, mul(code, number, length), mul(code, width, row))
         first = add(code, mul(code, column, k), step)
         if not what.transposed:
             first = add(code, mul(code, step, n), column)
-        source, goal = offset(code, SOURCE, "float", first), offset(code, COPY, "float", place)
-        pack_panel_of_pairs(
-            *(code, machine, what.tile, 0, source, ldb, steps, goal), transposed=what.transposed
+        source, goal = (
+            offset(code, base, tile.element, at) for base, at in ((SOURCE, first), (COPY, place))
         )
+        if tile.pairs:
+            pack_panel_of_pairs(
+                *(code, machine, tile, 0, source, ldb, steps, goal), transposed=what.transposed
+            )
+        elif what.transposed:
+            pack_transposed_panel(code, machine, tile, source, ldb, steps, goal)
+        else:
+            copy = packing.emit_copy_block(module, machine, tile)
+            code.invoke(copy, (source, ldb, goal, width, steps, width))
 
     if what.transposed:
         with loop(code, BEGIN, END, 1) as state:

@@ -25,6 +25,9 @@ from graphc.passes.analysis.product_tiles import (
     WIDE_TILE,
     ProductForm,
     form_of,
+    has_wide_tiles,
+    in_panels,
+    is_wide,
     with_tilings,
 )
 
@@ -46,9 +49,25 @@ def with_machine_chunks(
         return schedule
     if schedule.amx:
         return _with_whole_copies(op, schedule, machine)
-    if schedule.parallel == "cols" and not schedule.pairs:
-        return _with_wide_tiles(op, schedule, machine)
-    return schedule
+    if schedule.pairs or schedule.parallel != "cols":
+        return schedule
+    return _with_copied_b(op, schedule, machine) or _with_wide_tiles(op, schedule, machine)
+
+
+def _with_copied_b(
+    op: Operation, schedule: ProductSchedule, machine: Machine
+) -> ProductSchedule | None:
+    """In chunks of rows, for which B is copied once; None where columns are better."""
+    rows = WIDE_TILE[0]
+    chunk = _rows_of_chunk(op, form_of(op, schedule), machine, rows, machine.l2)
+    if not has_wide_tiles(machine) or not chunk:
+        return None
+    cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, few_rows=None, last=None)
+    form = form_of(op, cut)
+    if not is_wide(form.call_range(), machine):
+        return None
+    made = with_tilings(cut, machine, form)
+    return in_panels(op, made, machine, "prepacked")
 
 
 def _with_wide_tiles(op: Operation, schedule: ProductSchedule, machine: Machine) -> ProductSchedule:
@@ -73,7 +92,8 @@ def _with_whole_copies(
     width = tile.vectors * tile.lanes
     if tile.b != "packed" or form.n < width:
         return schedule
-    if schedule.parallel == "cols" and (chunk := _rows_of_chunk(op, form, machine)):
+    chunk = _rows_of_chunk(op, form, machine, 2 * AMX_SIDE, machine.l2 // 2)
+    if schedule.parallel == "cols" and chunk:
         cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, last=None)
         schedule = with_tilings(cut, machine, form_of(op, cut))
     elif schedule.parallel == "cols":
@@ -85,16 +105,18 @@ def _with_whole_copies(
     return replace(schedule, tile=tile, last=None if schedule.last is None else tile)
 
 
-def _rows_of_chunk(op: Operation, form: ProductForm, machine: Machine) -> int:
-    """Rows of the chunks in which a product is computed; 0 for one that stays in columns."""
+def _rows_of_chunk(
+    op: Operation, form: ProductForm, machine: Machine, tile_rows: int, near: int
+) -> int:
+    """Rows of the chunks in which a product is computed whose B is copied; 0 for one that stays in
+    columns. A copy of more than `near` bytes would leave the near cache from chunk to chunk."""
     assert form.n is not None
     rows = form.most_m if form.m is None else form.m
     steps = form.most_k if form.k is None else form.k
-    copy = form.n * steps * PAIR_BYTES
-    is_near = copy <= min(machine.l2 // 2, rows * steps * PAIR_BYTES)
+    size = PAIR_BYTES if form.pairs else form.dtype.itemsize
+    is_near = form.n * steps * size <= min(near, rows * steps * size)
     if rows < 2 * LEAST_ROWS or not is_near or (op.regions and has_sums(op.regions[0].block)):
         return 0
-    tile_rows = 2 * AMX_SIDE
     wanted = min(max(rows // MOST_CHUNKS, LEAST_ROWS), MOST_ROWS)
     if op.regions:
         wanted = min(wanted, PART_BYTES // (form.n * form.dtype.itemsize))

@@ -114,8 +114,11 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return f"a depth of all {most_k} steps or a multiple of {STRETCH}, got {tiling.depth}"
     if (tiling.b in ("panels", "prepacked")) != bool(x.panel):
         return 'b = "panels" of all tilings or of none, and likewise "prepacked"'
-    if "prepacked" in (tiling.a, tiling.b) and (not x.amx or x.is_exchanged or x.n is None):
-        return 'registers of AMX and a known number of columns for "prepacked"'
+    is_copied = "prepacked" in (tiling.a, tiling.b)
+    if is_copied and (x.is_exchanged or x.n is None):
+        return 'more than one column, and a known number of them, for "prepacked"'
+    if not x.amx and (tiling.a == "prepacked" or (x.pairs and is_copied)):
+        return 'registers of AMX for an A, or pairs, that are "prepacked"'
     if x.pairs and (what := _pair_misfit(tiling, x)):
         return what
     is_rest = x.n == width and not x.pairs  # of a last panel, as wide as its tile
@@ -124,7 +127,7 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     if x.panel and x.n is not None and x.n < x.panel and not is_rest:
         return f"{x.panel} columns or more for panels of as many, got {x.n}"
     lines = width * size // LINE_BYTES
-    if tiling.b == "panels" and tiling.prefetch > lines:
+    if x.panel and tiling.prefetch > lines:
         return f"a prefetch of at most the {lines} lines that a step reads, got {tiling.prefetch}"
     if x.pairs:
         return _stack_misfit(tiling, x, width * PAIR_BYTES, PAIR_BYTES)
@@ -160,8 +163,8 @@ def _amx_misfit(tiling: Tiling) -> str:
         return f"at most {2 * AMX_SIDE} columns for registers of AMX, got {width}"
     if tiling.b == "in place" or tiling.prefetch_c:
         return 'b = "packed" or "panels" and no prefetch_c for registers of AMX'
-    if tiling.b == "panels" and tiling.prefetch:
-        return f'no prefetch of b = "panels" for registers of AMX, got {tiling.prefetch}'
+    if tiling.b in ("panels", "prepacked") and tiling.prefetch:
+        return f"no prefetch of panels for registers of AMX, got {tiling.prefetch}"
     return ""
 
 

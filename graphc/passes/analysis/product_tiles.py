@@ -460,11 +460,20 @@ def _part(length: int | None, most: int, step: int) -> int:
 def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
     """The schedule of a product whose B lies in panels, made of its complete schedule; None where
     B is better read as it is or cannot be."""
-    schedule = op.schedule_as(ProductSchedule)
-    tile, few, params = schedule.tile, None, op.params_as(MatmulParams)
-    if tile is None or params.transpose_b or params.batch:
+    params = op.params_as(MatmulParams)
+    if params.transpose_b or params.batch:
         return None
-    form = form_of(op, schedule)
+    return in_panels(op, op.schedule_as(ProductSchedule), machine, "panels")
+
+
+def in_panels(
+    op: Operation, schedule: ProductSchedule, machine: Machine, read_b: ReadB
+) -> ProductSchedule | None:
+    """The schedule with tiles that read B so; None where it lies better by rows or cannot."""
+    if schedule.tile is None:
+        return None
+    tile, few = replace(schedule.tile, b=read_b), None
+    form = form_of(op, replace(schedule, tile=tile))
     x = form.call_range()
     if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
         tile = replace(tile, vectors=-(-tile.vectors // 2))
@@ -478,18 +487,18 @@ def panel_schedule(op: Operation, machine: Machine) -> ProductSchedule | None:
         if not chunk:
             return None
         schedule, rest = replace(schedule, chunk=chunk), form.n % chunk
-        form = form_of(op, schedule)
+        form = form_of(op, replace(schedule, tile=tile))
         x = form.call_range()
     if replace(form, panel=width).call_range().has_few_rows:
         count = 1 if x.n is None else x.n // width
         most = max(MOST_FEW_VECTORS // tile.vectors, 1)
         together = -(-count // -(-count // most))
         rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
-        few = Tiling(rows, together * tile.vectors, tile.lanes, b="panels")
+        few = Tiling(rows, together * tile.vectors, tile.lanes, b=read_b)
         if form.pairs:
             few = replace(few, a="packed", depth=tile.depth, block=tile.block // tile.rows * rows)
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
-    tile = replace(tile, b="panels", prefetch=_lines_of_next_panel(x, tile, machine))
+    tile = replace(tile, prefetch=_lines_of_next_panel(x, tile, machine))
     last = None if form.last_range() is None else tile
     if 0 < rest < width:
         last = replace(tile, vectors=rest // tile.lanes, prefetch=0)

@@ -183,4 +183,4 @@ def test_registers_of_amx_ask_for_nothing() -> None:
     tile = Tiling(32, 2, 16, depth=512, block=64, a="packed", b="panels")
     assert misfit(tile, form.call_range()) == ""
     found = misfit(replace(tile, prefetch=1), form.call_range())
-    assert found == 'no prefetch of b = "panels" for registers of AMX, got 1'
+    assert found == "no prefetch of panels for registers of AMX, got 1"
