@@ -1,9 +1,11 @@
 """Chunks of products that suit a machine better than those of `split-work`, which suit any.
 
-On machines with wide tiles chunks of columns are a number of such tiles.
+On machines with wide tiles chunks of columns are a number of such tiles. Each chunk reads all of A,
+which many rows take from a third-level cache: so where B stays in a nearer one it is copied once
+(`ops/prepacking.py`), and chunks are rows.
 
-For the registers of AMX copies of factors are made whole before the chunks (`ops/prepacking.py`):
-next to these registers copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms, to copy
+For the registers of AMX copies of factors are made whole before the chunks, too: next to these
+registers copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms, to copy
 its factors once 0.1 and 0.06 ms. Chunks are of rows there, which copy their own rows of A while
 these are near, and B is copied once for all of them. Chunks stay columns where a body sums over
 rows, where B's copy would leave the near cache from chunk to chunk or is larger than A's, and where
@@ -33,6 +35,8 @@ from graphc.passes.analysis.product_tiles import (
 
 LEAST_ROWS, MOST_ROWS = 64, 128
 """Of a chunk."""
+LEAST_COPYING_ROWS = 512
+"""Of a product of which wide tiles read a copy of B: fewer rows copy it as fast as they read it."""
 MOST_CHUNKS = 8
 PART_BYTES = 512 * 1024
 """Of the sums of a chunk, which wait for a body."""
@@ -49,18 +53,23 @@ def with_machine_chunks(
         return schedule
     if schedule.amx:
         return _with_whole_copies(op, schedule, machine)
-    if schedule.pairs or schedule.parallel != "cols":
+    if schedule.pairs:
         return schedule
-    return _with_copied_b(op, schedule, machine) or _with_wide_tiles(op, schedule, machine)
+    if copied := _with_copied_b(op, schedule, machine):
+        return copied
+    return _with_wide_tiles(op, schedule, machine) if schedule.parallel == "cols" else schedule
 
 
 def _with_copied_b(
     op: Operation, schedule: ProductSchedule, machine: Machine
 ) -> ProductSchedule | None:
     """In chunks of rows, for which B is copied once; None where columns are better."""
-    rows = WIDE_TILE[0]
-    chunk = _rows_of_chunk(op, form_of(op, schedule), machine, rows, machine.l2)
-    if not has_wide_tiles(machine) or not chunk:
+    form = form_of(op, schedule)
+    rows = form.most_m if form.m is None else form.m
+    if not has_wide_tiles(machine) or rows < LEAST_COPYING_ROWS:
+        return None
+    chunk = _rows_of_chunk(op, form, WIDE_TILE[0], machine.l2)
+    if not chunk:
         return None
     cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, few_rows=None, last=None)
     form = form_of(op, cut)
@@ -92,7 +101,7 @@ def _with_whole_copies(
     width = tile.vectors * tile.lanes
     if tile.b != "packed" or form.n < width:
         return schedule
-    chunk = _rows_of_chunk(op, form, machine, 2 * AMX_SIDE, machine.l2 // 2)
+    chunk = _rows_of_chunk(op, form, 2 * AMX_SIDE, machine.l2 // 2)
     if schedule.parallel == "cols" and chunk:
         cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, last=None)
         schedule = with_tilings(cut, machine, form_of(op, cut))
@@ -105,9 +114,7 @@ def _with_whole_copies(
     return replace(schedule, tile=tile, last=None if schedule.last is None else tile)
 
 
-def _rows_of_chunk(
-    op: Operation, form: ProductForm, machine: Machine, tile_rows: int, near: int
-) -> int:
+def _rows_of_chunk(op: Operation, form: ProductForm, tile_rows: int, near: int) -> int:
     """Rows of the chunks in which a product is computed whose B is copied; 0 for one that stays in
     columns. A copy of more than `near` bytes would leave the near cache from chunk to chunk."""
     assert form.n is not None

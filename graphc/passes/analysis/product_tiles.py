@@ -528,8 +528,8 @@ def _lines_of_next_panel(x: ProductRange, tile: Tiling, machine: Machine) -> int
     shares no near cache with others. A panel of a single tile is asked for as fast as it is read.
     """
     is_one = x.most_rows <= tile.rows
-    if not has_wide_tiles(machine) or is_one or x.pairs or x.pitch is None or x.k is None:
+    if not has_wide_tiles(machine) or is_one or x.pairs or x.pitch is None:
         return 0
-    if x.pitch * x.k * x.dtype.itemsize < machine.l2 // 4:
+    if x.pitch * (x.most_k if x.k is None else x.k) * x.dtype.itemsize < machine.l2 // 4:
         return 0
     return -(-tile.vectors // (x.most_rows // tile.rows))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphc.backends import BACKENDS
 from graphc.backends.llvm import engine
 from graphc.backends.llvm.emit import emit_function
 from graphc.backends.llvm.runtime import load_function
@@ -104,6 +105,74 @@ def test_wide_tiles_of_f64_have_the_bits_of_others(turned: bool) -> None:
 def test_narrow_products_keep_their_chunks() -> None:
     _, schedule = chosen(text(100, 64, turned=True), WIDE)
     assert schedule.chunk == 64 and schedule.tile is not None and schedule.tile.vectors == 2
+
+
+COPIED = """
+dim N <= 530
+func @f(%a: tensor<{m}x140x{t}> input, %b: tensor<{b}x{t}> parameter
+       ) -> (y: tensor<{m}x{n}x{t}>) {{
+  %y = gemm %a, %b {{transpose_b = {turned}}}
+      schedule {{parallel = "cols", chunk = 64}} : tensor<{m}x{n}x{t}>
+  return %y
+}}
+"""
+BODY = """{{
+    ^(%p: tensor<{m}x{n}x{t}>):
+      %0 = mul %p, %p : tensor<{m}x{n}x{t}>
+      yield %0
+  }}"""
+
+
+def copied_text(m: str, n: int, t: str, *, turned: bool, fused: bool) -> str:
+    given = COPIED if m == "N" else COPIED.replace("dim N <= 530\n", "")
+    if fused:
+        given = given.replace("gemm", "gemm.fused").replace("\n  return", f" {BODY}\n  return")
+    b = f"{n}x140" if turned else f"140x{n}"
+    return given.format(m=m, n=n, t=t, b=b, turned=str(turned).lower())
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("m", "n", "t", "fused"),
+    [
+        *(("N", 512, "f32", fused) for fused in (False, True)),
+        # what is left over at the right: in a panel that begins earlier
+        *(("N", 500, "f32", False), ("530", 500, "f64", True)),
+    ],
+)
+def test_products_of_many_rows_copy_b_once(
+    m: str, n: int, t: str, backend: str, *, fused: bool, turned: bool
+) -> None:
+    source, made = copied_text(m, n, t, turned=turned, fused=fused), []
+    for machine in (WIDE, USUAL):
+        module, schedule = chosen(source, machine)
+        assert schedule.tile is not None
+        function = module.functions[0]
+        workspace = [w.type for op in function.block for w in op.workspace]
+        is_copied = machine is WIDE
+        assert (schedule.tile.b == "prepacked") == is_copied == bool(workspace)
+        assert schedule.parallel == ("rows" if is_copied else "cols")
+        signature = make_signature(module, function)
+        assert not any(a.panel for a in signature.arguments)
+        made.append((BACKENDS[backend]().compile(function, signature), signature))
+    rng, dtype = np.random.default_rng(n), np.dtype({"f32": "f4", "f64": "f8"}[t])
+    b = rng.standard_normal((n, 140) if turned else (140, n)).astype(dtype)
+    for rows in (0, 1, 2, 3, 65, 530) if m == "N" else (530,):
+        a = rng.standard_normal((rows, 140)).astype(dtype)
+        sizes = {"N": rows} if m == "N" else {}
+        copied, usual = (call(f, s, {"a": a, "b": b}, sizes)["y"] for f, s in made)
+        np.testing.assert_array_equal(copied, usual)
+        exact = a.astype(np.float64) @ (b.T if turned else b).astype(np.float64)
+        np.testing.assert_allclose(copied, exact**2 if fused else exact, rtol=1e-3, atol=1e-3)
+
+
+def test_few_rows_and_sums_over_rows_stay_in_columns() -> None:
+    few = copied_text("N", 512, "f32", turned=False, fused=True).replace("530", "511")
+    for source in (few, text(512, 64, turned=False).replace("300", "530")):
+        _, schedule = chosen(source, WIDE)
+        assert schedule.tile is not None
+        assert (schedule.parallel, schedule.tile.b) == ("cols", "packed by tiles")
 
 
 FROZEN = """

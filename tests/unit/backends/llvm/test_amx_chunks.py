@@ -268,7 +268,7 @@ def test_copies_touch_nothing_outside(dims: tuple[int, int], layout: tuple[bool,
     [
         (("chunk = 64", "chunk = 80"), "requires chunks of whole panels of 32 columns, got 80"),
         (('parallel = "rows", chunk = 64, ', ""), "requires chunks of rows or columns"),
-        (("pairs = true, amx = true", "pairs = true"), 'registers of AMX .* for "prepacked"'),
+        (("pairs = true, amx = true", "pairs = true"), 'registers of AMX .* "prepacked"'),
         (("x172x", "x20x"), "vectors that begin inside|32 columns or more for panels"),
     ],
     ids=["chunk", "whole", "pairs", "narrow"],
