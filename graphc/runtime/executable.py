@@ -35,6 +35,7 @@ from graphc.runtime.sequences import (
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
+from graphc.support.aligned import result_array
 from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
 from graphc.support.element_types import type_text
 
@@ -542,7 +543,7 @@ def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -
 def _maker_of_results(plan: Plan, out: object) -> Callable[..., Any]:
     """What makes memory for a result of a shape and element type."""
     if out == "host":
-        return np.empty
+        return result_array
     if out != "device":
         raise fail("input", f'out requires "host" or "device", got {out!r}')
     if plan.tables is not None:

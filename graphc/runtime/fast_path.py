@@ -24,6 +24,7 @@ from graphc.runtime.class_numbers import NUMBER, are_inside
 from graphc.runtime.compiled import Fixed
 from graphc.runtime.plan import Array, Plan
 from graphc.runtime.signature import concrete_shape
+from graphc.support.aligned import result_array
 
 IN_PLACE = 0x101
 """numpy's flags of an array that is C-contiguous and aligned, so that it is read where it lies."""
@@ -192,7 +193,7 @@ class FastCall:
         results: dict[str, Any] = {}
         for name, dtype, width, spec in self._fresh:
             shape = (samples, width) if width is not None else _shape(spec, self._plan, samples)
-            results[name] = array = np.empty(shape, dtype)
+            results[name] = array = result_array(shape, dtype)
             arrays.append(array)
         self._run(samples, arrays)
         if len(results) < len(self._results):

@@ -3,22 +3,23 @@ anywhere at a multiple of 16 bytes, and each vector of 64 lies in two lines then
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from graphc.support.adjacent import ALIGNMENT
 
+LARGE = 1 << 17
+"""Elements from which on an array is written for so long that looking for its place, 2 us, pays."""
+
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype | type[np.generic]) -> np.ndarray:
     """Uninitialised memory. What numpy raises where there is none goes through."""
-    array: np.ndarray = np.empty(0, dtype)
-    size = array.itemsize
-    for extent in shape:
-        size *= int(extent)
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start: int = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(array.dtype).reshape(shape)
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def aligned_copy(array: np.ndarray, dtype: np.dtype | type[np.generic]) -> np.ndarray:
@@ -26,3 +27,8 @@ def aligned_copy(array: np.ndarray, dtype: np.dtype | type[np.generic]) -> np.nd
     made = aligned_empty(array.shape, dtype)
     made[...] = array
     return made
+
+
+def result_array(shape: Sequence[int], dtype: np.dtype | type[np.generic]) -> np.ndarray:
+    """Uninitialised memory for a result: aligned where that pays."""
+    return np.empty(shape, dtype) if math.prod(shape) < LARGE else aligned_empty(shape, dtype)

@@ -32,6 +32,7 @@ from graphc.passes.manager import Pass
 from graphc.passes.merge_products import MergeProducts
 from graphc.runtime.signature import ROLES_OF_MODEL, Signature
 from graphc.runtime.threads import checked_threads, thread_count
+from graphc.support.aligned import result_array
 from graphc.support.arguments import texts
 from graphc.support.diagnostics import GraphcError, fail
 from graphc.support.source import Location
@@ -400,7 +401,7 @@ class Call:
     def __call__(self, leaves: Sequence[object]) -> Any:
         """Run on the leaves that are arrays or plain floats."""
         arguments = [_ready(x, dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
-        results = [np.empty(shape, dtype) for shape, dtype in self.results]
+        results = [result_array(shape, dtype) for shape, dtype in self.results]
         self.compiled([*arguments, *self.frozen], results, {})
         made = [None if p is None else _number_or_array(results[p]) for p in self.places]
         return self.together(made)
