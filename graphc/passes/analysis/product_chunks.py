@@ -2,7 +2,8 @@
 
 On machines with wide tiles chunks of columns are a number of such tiles. Each chunk reads all of A,
 which many rows take from a third-level cache: so where B stays in a nearer one it is copied once
-(`ops/prepacking.py`), and chunks are rows.
+(`ops/prepacking.py`), and chunks are rows. Chunks of rows of an A that is stored by columns are
+cut already, and each reads all of B: one that comes from far away is copied once, too.
 
 For the registers of AMX copies of factors are made whole before the chunks, too: next to these
 registers copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms, to copy
@@ -63,12 +64,14 @@ def with_machine_chunks(
 def _with_copied_b(
     op: Operation, schedule: ProductSchedule, machine: Machine
 ) -> ProductSchedule | None:
-    """In chunks of rows, for which B is copied once; None where columns are better."""
+    """In chunks of rows, for which B is copied once; None where it is better as it is."""
     form = form_of(op, schedule)
     rows = form.most_m if form.m is None else form.m
     if not has_wide_tiles(machine) or rows < LEAST_COPYING_ROWS:
         return None
     chunk = _rows_of_chunk(op, form, WIDE_TILE[0], machine.l2)
+    if form.transpose_a:
+        chunk = schedule.chunk if schedule.parallel == "rows" else 0
     if not chunk:
         return None
     cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, few_rows=None, last=None)

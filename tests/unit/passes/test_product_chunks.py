@@ -167,6 +167,31 @@ def test_products_of_many_rows_copy_b_once(
         np.testing.assert_allclose(copied, exact**2 if fused else exact, rtol=1e-3, atol=1e-3)
 
 
+GRADIENT = """
+dim N <= 1100
+func @f(%a: tensor<Nx520xf32> input, %b: tensor<Nx500xf32> input) -> (y: tensor<520x500xf32>) {
+  %y = gemm %a, %b {transpose_a = true} schedule {parallel = "rows", chunk = 64}
+      : tensor<520x500xf32>
+  return %y
+}
+"""
+
+
+def test_gradients_of_weights_copy_a_far_b_once() -> None:
+    (copied, schedule), (usual, _) = (chosen(GRADIENT, machine) for machine in (WIDE, USUAL))
+    assert (schedule.parallel, schedule.chunk) == ("rows", 64) and schedule.tile is not None
+    assert (schedule.tile.a, schedule.tile.b) == ("packed", "prepacked")
+    _, near = chosen(GRADIENT.replace("1100", "1000"), WIDE)
+    assert near.tile is not None and near.tile.b == "packed by tiles"
+    rng = np.random.default_rng(1)
+    for steps in (0, 1, 37, 257, 1100):
+        a, b = (rng.standard_normal((steps, n)).astype(np.float32) for n in (520, 500))
+        found, wanted = (run(m, k, a, b) for m, k in ((copied, WIDE), (usual, USUAL)))
+        np.testing.assert_array_equal(found["y"], wanted["y"])
+        exact = a.astype(np.float64).T @ b.astype(np.float64)
+        np.testing.assert_allclose(found["y"], exact, atol=1e-3)
+
+
 def test_few_rows_and_sums_over_rows_stay_in_columns() -> None:
     few = copied_text("N", 512, "f32", turned=False, fused=True).replace("530", "511")
     for source in (few, text(512, 64, turned=False).replace("300", "530")):
