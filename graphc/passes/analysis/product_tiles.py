@@ -367,6 +367,7 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
 
 
 def has_wide_tiles(machine: Machine) -> bool:
+    """Whether it adds to two vectors of 512 bits at once, as far as its caches tell."""
     return machine.vector_bits >= 512 and machine.l1 >= WIDE_L1
 
 
