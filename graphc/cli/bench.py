@@ -66,11 +66,15 @@ from graphc.model.program import Program
 from graphc.ops.nodes.layout import node_type
 from graphc.ops.nodes.statistics import MEAN, StatisticParams
 from graphc.passes.analysis.costs import Cost
-from graphc.runtime.signature import NUMPY_DTYPES, Signature
+from graphc.runtime.signature import NUMPY_DTYPES, ROLES_OF_MODEL, Role, Signature
 from graphc.runtime.threads import thread_count
+from graphc.support.aligned import aligned_copy
 from graphc.support.diagnostics import fail
 
 SCHEMA = 1
+PARAMETER_SCALE = 0.05
+"""Of a program's parameters: with larger ones functions saturate, and gradients of a softmax are
+denormal numbers, which take twenty times as long."""
 NOISY = 0.3
 """A spread from which a machine is called busy."""
 CODE_PHASES = frozenset({"codegen", "nvrtc"})
@@ -297,30 +301,33 @@ def make_up_statistics(model: Model) -> None:
 def call_of_program(program: Program, options: CompileOptions) -> tuple[Callable[[], object], int]:
     """A call of a program at its bounds, and the samples (or steps) in it.
 
-    Inputs and parameters are normal random numbers, settings and states zeros.
+    Inputs are normal random numbers and parameters small ones, which saturate no function, where
+    panels of them would lie; settings and states are zeros.
     """
     function, signature = compile_program(program, program_passes(program, options), options)
     rng = np.random.default_rng(0)
     bounds = signature.sizes_at_bounds
 
-    def array(shape: Sequence[int | str], dtype: np.dtype, *, is_random: bool) -> np.ndarray:
+    def array(shape: Sequence[int | str], dtype: np.dtype, scale: float = 0.0) -> np.ndarray:
         sizes = [s if isinstance(s, int) else bounds[s] for s in shape]
-        if is_random and dtype.kind == "f":
-            return rng.standard_normal(sizes, dtype=dtype)
+        if scale and dtype.kind == "f":
+            return aligned_copy(scale * rng.standard_normal(sizes, dtype=dtype), dtype)
         return np.zeros(sizes, dtype)
 
-    given = [
-        array(a.shape, NUMPY_DTYPES[a.dtype], is_random=a.role not in ("hyperparameter", "state"))
-        for a in signature.arguments
-    ]
-    results = [
-        array(r.shape, NUMPY_DTYPES[r.dtype], is_random=False) for r in signature.fresh_results
-    ]
+    given = [array(a.shape, NUMPY_DTYPES[a.dtype], _scale(a.role)) for a in signature.arguments]
+    results = [array(r.shape, NUMPY_DTYPES[r.dtype]) for r in signature.fresh_results]
     samples = math.prod(d.bound for d in signature.call_dims)
     if (tables := signature.sequences) is not None:
         given[[a.name for a in signature.arguments].index(tables.end)][:] = bounds[tables.time]
         samples = bounds[tables.time] * bounds[tables.slots]
     return lambda: function(given, results, bounds), samples
+
+
+def _scale(role: Role) -> float:
+    """Of random numbers for an argument; 0 for one that is zeros."""
+    if role in ("hyperparameter", "state"):
+        return 0.0
+    return PARAMETER_SCALE if role in ROLES_OF_MODEL else 1.0
 
 
 def prepared_call(
@@ -397,8 +404,9 @@ def measure(call: Callable[[], object], rounds: int, seconds: float) -> Timing:
         for _ in range(calls):
             call()
         found.append((clock.perf_counter() - start) / calls)
-    single = max(calls * rounds // 10, 1)
-    return Timing(tuple(found), calls, min(seconds_of(call) for _ in range(single)))
+    single = [seconds_of(call) for _ in range(max(calls * rounds // 10, 1))]
+    # The shortest call of a round took no longer than the round's mean.
+    return Timing(tuple(found), calls, min(*found, *single))
 
 
 def seconds_of(call: Callable[[], object]) -> float:

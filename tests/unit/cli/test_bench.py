@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from graphc.driver.compile import bind, evaluation_passes
 from graphc.driver.options import CompileOptions
 from graphc.driver.prepare import infer
 from graphc.ir.types import DType
+from graphc.model.program import Program
 from graphc.passes.analysis.costs import Cost
 from tests.support.commands import graphc, write_network
+from tests.support.compiling import parse
 
 pytestmark = pytest.mark.llvm
 
@@ -71,6 +74,46 @@ def test_every_round_makes_as_many_calls() -> None:
     assert len(timing.rounds) == 3
     assert len(calls) == 2 + 3 * timing.calls + max(3 * timing.calls // 10, 1)
     assert timing.least > 0
+
+
+def test_the_shortest_call_is_no_longer_than_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    lasts = iter([*[1.0] * 4, *[2.0] * 10])  # the calls behind the rounds are disturbed
+    monkeypatch.setattr(bench.clock, "perf_counter", lambda: now[0])
+
+    def call() -> None:
+        now[0] += next(lasts)
+
+    timing = measure(call, 2, 0.001)
+    assert timing.rounds == (1.0, 1.0) and timing.least == 1.0
+
+
+def test_parameters_of_a_function_saturate_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = parse("""
+func @f(%x: tensor<300x200xf32> input, %W: tensor<200x500xf32> parameter
+       ) -> (y: tensor<300x500xf32>) {
+  %y = matmul %x, %W : tensor<300x500xf32>
+  return %y
+}
+""")
+    given: list[np.ndarray] = []
+    compiled = bench.compile_program
+
+    def watched(*arguments: Any) -> Any:
+        function, signature = compiled(*arguments)
+
+        def call(arrays: list[np.ndarray], results: list[np.ndarray], sizes: Any) -> None:
+            function(arrays, results, sizes)
+            given[:] = [*arrays, *results]
+
+        return call, signature
+
+    monkeypatch.setattr(bench, "compile_program", watched)
+    run, _ = bench.call_of_program(Program(module), CompileOptions())
+    run()
+    x, w, y = given
+    assert 0.9 < x.std() < 1.1 and 0.04 < w.std() < 0.06 and y.std() < 1
+    assert w.ctypes.data % 64 == 0
 
 
 def test_inference_is_timed(tmp_path: Path) -> None:
