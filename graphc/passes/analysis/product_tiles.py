@@ -476,7 +476,8 @@ def in_panels(
     tile, few = replace(schedule.tile, b=read_b), None
     form = form_of(op, replace(schedule, tile=tile))
     x = form.call_range()
-    if form.pairs and x.n is not None and x.n < tile.vectors * tile.lanes:
+    is_whole = form.pairs or schedule.parallel != "cols"
+    if is_whole and x.n is not None and x.n < tile.vectors * tile.lanes:
         tile = replace(tile, vectors=-(-tile.vectors // 2))
     width = tile.vectors * tile.lanes
     is_near = _row_bytes(x) <= NEAR_BYTES and not form.pairs
