@@ -37,6 +37,7 @@ from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
 from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
 from graphc.support.element_types import type_text
+from graphc.support.pickling import refused
 
 Array = np.ndarray
 
@@ -145,6 +146,11 @@ class Executable:
         self._known: dict[str, Array] = {}  # parameters and state that are taken as they are
         self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
+
+    __reduce__ = refused(
+        "a compiled function",
+        "its code is this process's; pickle or copy the network or program, and compile that",
+    )
 
     @property
     def signature(self) -> Signature:
