@@ -209,8 +209,9 @@ class Executable:
         plans = self._plans
         if some_are_away() and not plans.current.compiled.keeps_arrays:
             self._bring_home()
-        if self._seldom is not None:
-            inputs = self._seldom.take(inputs)
+        if self._seldom is not None and self._seldom.are_in(inputs):
+            with self._seldom.taken(inputs) as others:
+                return self.run(others, hyperparameters)
         fast = self._calls.fast
         if fast is not None:
             plan = plans.carrying if fast.is_of_carry_plan else plans.current
