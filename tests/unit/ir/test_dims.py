@@ -55,6 +55,8 @@ EVEN = Symbol("E", 24, step=12)
         (T - T // 3 - U // 2 + T // 3, T - U // 2),
         ((2 * T - 1) // 3 + (T + 3) // 3, T),
         ((T // 3 + U) // 2, (T + 3 * U) // 6),
+        ((3 * (T // 2) - 2) // 2 + 1, T // 2 + T // 4),
+        (2 * (T // 5) // 6, T // 15),
         (size_product([T - 1, U, 2]), size_product([2 * T - 2, U])),
         (size_quotient([T - 1, U], [U]), T - 1),
         (size_quotient([4 * T - 4], [2, T - 1]), 2),
