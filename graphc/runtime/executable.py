@@ -35,6 +35,7 @@ from graphc.runtime.sequences import (
 from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
+from graphc.support.arguments import text, truth
 from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
 from graphc.support.element_types import type_text
 from graphc.support.pickling import refused
@@ -227,7 +228,7 @@ class Executable:
         self, inputs: Mapping[str, object], hyperparameters: Hyperparameters
     ) -> Results:
         inputs, options = self._split(inputs)
-        carry = bool(options.pop("carry", False))
+        carry = truth(options.pop("carry", False), "carry")
         out = options.pop(OUT, "host")
         plan = self._plans.for_call(inputs, carry=carry)
         make = _maker_of_results(plan, out)
@@ -548,7 +549,7 @@ def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -
 
 def _maker_of_results(plan: Plan, out: object) -> Callable[..., Any]:
     """What makes memory for a result of a shape and element type."""
-    if out == "host":
+    if text(out, "out") == "host":
         return np.empty
     if out != "device":
         raise fail("input", f'out requires "host" or "device", got {out!r}')
