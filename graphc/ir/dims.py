@@ -399,14 +399,16 @@ def _without_whole(constant: int, terms: _Terms, divisor: int) -> tuple[int, _Te
 
 def _total(constant: int, terms: _Terms) -> Dim:
     """constant + Σ terms, where quotients among these have nothing whole; one alone takes in what
-    is added to it, as far as its own number divides that."""
+    is added to it, as far as its own number divides that, unless it is made of quotients itself:
+    what it would take in could then have another form inside of it."""
     quotients = [factors for factors, n in terms.items() if n and _is_quotient(factors)]
     if len(quotients) != 1:
         return _quotient(constant, terms, 1)
     (quotient,), times = quotients[0], terms[quotients[0]]
     sign, each = (1, times) if times > 0 else (-1, -times)
     others = {f: n for f, n in terms.items() if f != (quotient,)}
-    if any(n % each for n in (constant, *others.values())):
+    is_nested = any(map(_is_quotient, (t.factors for t in quotient.terms)))
+    if is_nested or any(n % each for n in (constant, *others.values())):
         return _quotient(constant, terms, 1)
     divisor = quotient.divisor
     # -⌊a / d⌋ = ⌊(d - 1 - a) / d⌋

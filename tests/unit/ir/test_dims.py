@@ -168,6 +168,15 @@ def test_sizes_are_what_python_computes_and_read_back(seed: int, first: Symbol) 
     assert module.dims == dims
 
 
+def test_a_quotient_of_a_sum_of_quotients_reads_back() -> None:
+    """Two poolings that follow each other, as a file has them; each is of the form that it has."""
+    size = (2 * ((T - 1) // 2) - 3) // 3 + 1
+    assert isinstance(size, Symbol)
+    assert size == size + 0
+    dims = list(dict.fromkeys(dims_behind(size)))
+    assert declared(print_module(Module(dims=dims))).dims == dims
+
+
 def declared(text: str) -> Module:
     context = default_context()
     module = parse_module(text, context)
