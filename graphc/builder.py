@@ -48,7 +48,7 @@ from graphc.ops.nodes.plugged import plugged_names as plugged_names
 from graphc.ops.nodes.plugged import plugged_spellings as plugged_spellings
 from graphc.passes.infer_shapes import with_sizes_so_far
 from graphc.support import arguments
-from graphc.support.diagnostics import Diagnostic, DiagnosticSink, Note, suggestion
+from graphc.support.diagnostics import Diagnostic, DiagnosticSink, Note, fail, suggestion
 from graphc.support.files import staged
 from graphc.support.source import UNKNOWN, Location
 
@@ -92,6 +92,12 @@ class Node:
         """How many columns: a number, "*" with one for each sample ("2*": two), None as `rows`."""
         cols = self.type.cols
         return cols if isinstance(cols, int | None) else str(cols)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle` and `copy.deepcopy`: the network goes with it."""
+        if self.operation.block is None:
+            raise fail("not-supported", f"node `{self.name}` was removed: it cannot be pickled")
+        return _handle_of, (self.builder, self.name)
 
     def __repr__(self) -> str:
         return f"<Node {self.name}: {display_name(self.operation.opdef)} {self.type}>"
@@ -328,6 +334,12 @@ class GraphBuilder:
 
     # --- inside ------------------------------------------------------------------------------
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle` and `copy.deepcopy`: the model, and what a class of the user's adds."""
+        own = vars(GraphBuilder()).keys()
+        added = {name: value for name, value in vars(self).items() if name not in own}
+        return _builder_of, (type(self), self.model), added
+
     def _know(self, opdef: OpDef) -> None:
         """Let `apply` make nodes of this kind, without a distribution that has it."""
         self._ops.add(opdef)
@@ -394,6 +406,16 @@ class GraphBuilder:
             self._unnamed += 1
         self._unnamed += 1
         return fresh
+
+
+def _builder_of(kind: type[GraphBuilder], model: Model) -> GraphBuilder:
+    builder = kind.__new__(kind)
+    GraphBuilder.__init__(builder, model)
+    return builder
+
+
+def _handle_of(builder: GraphBuilder, name: str) -> Node | None:
+    return builder.find(name)
 
 
 _FALLBACK: dict[str, dict[str, object]] = {

@@ -140,6 +140,8 @@ def _layout(signature: Signature) -> list[str]:
         f"{comment_text(d.name)} is the {name} of the call, 0 <= {name} <= {d.bound}."
         for d, name in zip(signature.call_dims, counts(signature), strict=False)
     ]
+    if not signature.call_dims:
+        sizes.append("All sizes are fixed: n, which is at least 0, changes nothing.")
     sizes += [f"{d.name} is {d.formula}." for d in signature.derived_dims]
     told = {d.name for d in signature.derived_dims}
     sizes += [

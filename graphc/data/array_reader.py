@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def from_arrays(
         numbers,
         np.dtype(dtype),
         block_bytes,
-        lambda: f"{next(iter(counts.values()))} samples",
+        partial(str, f"{next(iter(counts.values()))} samples"),
     )
 
 

@@ -312,7 +312,7 @@ def size_floor(dim: Dim, divisor: int) -> Dim:
         if number > 0 and _is_whole(number / divisor, atoms):
             return _product(number / divisor, atoms)
     constant, terms, inner = _linear(dim)
-    return _quotient(constant, terms, inner * divisor)
+    return _combination([(1, _quotient(constant, terms, inner * divisor))])
 
 
 def size_ceiling(dim: Dim, divisor: int) -> Dim:
@@ -354,8 +354,10 @@ def _combination(parts: Iterable[tuple[int, Dim]]) -> Dim:
         own, those, divisor = _linear(dim)
         if divisor != 1:
             own, those, rest, sign = _without_whole(own, those, divisor)
-            if isinstance(rest, Symbol):
+            if isinstance(rest, Symbol) and rest.divisor == divisor:
                 terms[(rest,)] += times * sign
+            else:
+                todo.append((times * sign, rest))
         constant += times * own
         for factors, count in those.items():
             if _is_quotient(factors):
@@ -397,14 +399,16 @@ def _without_whole(constant: int, terms: _Terms, divisor: int) -> tuple[int, _Te
 
 def _total(constant: int, terms: _Terms) -> Dim:
     """constant + Σ terms, where quotients among these have nothing whole; one alone takes in what
-    is added to it, as far as its own number divides that."""
+    is added to it, as far as its own number divides that, unless it is made of quotients itself:
+    what it would take in could then have another form inside of it."""
     quotients = [factors for factors, n in terms.items() if n and _is_quotient(factors)]
     if len(quotients) != 1:
         return _quotient(constant, terms, 1)
     (quotient,), times = quotients[0], terms[quotients[0]]
     sign, each = (1, times) if times > 0 else (-1, -times)
     others = {f: n for f, n in terms.items() if f != (quotient,)}
-    if any(n % each for n in (constant, *others.values())):
+    is_nested = any(map(_is_quotient, (t.factors for t in quotient.terms)))
+    if is_nested or any(n % each for n in (constant, *others.values())):
         return _quotient(constant, terms, 1)
     divisor = quotient.divisor
     # -⌊a / d⌋ = ⌊(d - 1 - a) / d⌋
@@ -428,6 +432,9 @@ def _quotient(constant: int, terms: _Terms, divisor: int) -> Dim:
     terms = {factors: times // common for factors, times in terms.items()}
     if not terms:
         return constant // divisor
+    inner = [factors for factors in terms if _is_quotient(factors)]
+    if divisor > 1 and len(inner) == 1 and terms[inner[0]] == 1:  # ⌊(⌊a / d⌋ + b) / e⌋
+        return _quotient(*_with_inside(constant, terms, divisor, inner[0][0]))
     if divisor > 1 and all(_is_whole(Fraction(n, divisor), f) for f, n in terms.items()):
         parts = [(1 if n > 0 else -1, _part(abs(n), divisor, f)) for f, n in terms.items()]
         return _combination([(constant // divisor, 1), *parts])
@@ -436,6 +443,17 @@ def _quotient(constant: int, terms: _Terms, divisor: int) -> Dim:
         return size_product([made[0].times, *made[0].factors])
     most = constant + sum(max(t.times, 0) * bound_elements(t.factors) for t in made)
     return Symbol(_name(made, constant, divisor), max(most // divisor, 0), made, constant, divisor)
+
+
+def _with_inside(
+    constant: int, terms: _Terms, divisor: int, quotient: Symbol
+) -> tuple[int, _Terms, int]:
+    """Constant, terms and divisor of ⌊(quotient + rest) / divisor⌋ as one quotient."""
+    each = quotient.divisor
+    made = Counter({f: n * each for f, n in terms.items() if f != (quotient,)})
+    for term in quotient.terms:
+        made[_sorted(term.factors)] += term.times
+    return constant * each + quotient.constant, made, divisor * each
 
 
 def _part(times: int, divisor: int, factors: Sequence[Symbol]) -> Dim:

@@ -112,7 +112,11 @@ class Gradients:
         """Move the parameters. GraphcError `input` for another length, with nothing moved."""
         arrays = [self._model.values[name] for name in self.parameters]
         count = sum(a.size for a in arrays)
-        given = np.asarray(point)
+        try:
+            given = np.asarray(point)
+        except ValueError as problem:
+            message = f"a point requires {count} numbers in one vector: {problem}"
+            raise fail("input", message) from None
         if given.shape != (count,) or given.dtype.kind not in "fiu":
             got = f"{given.dtype}{list(given.shape)}"
             raise fail("input", f"a point requires {count} numbers in one vector, got {got}")

@@ -142,8 +142,8 @@ class _Text:
 
 def _numbers(given: object, option: str) -> list[float]:
     """One number or several; GraphcError `bad-value` for what is neither."""
-    array = np.asarray(given, dtype=object)
     try:
+        array = np.asarray(given, dtype=object)  # refuses lists of arrays of several shapes
         if array.ndim < 2 and not any(isinstance(n, str) for n in array.flat):
             return [float(n) for n in array.flat]
     except (TypeError, ValueError, OverflowError):

@@ -65,6 +65,7 @@ from graphc.support.arguments import text
 from graphc.support.diagnostics import fail
 from graphc.support.graphs import reachable
 from graphc.support.member_place import SHARD
+from graphc.support.pickling import refused
 
 T = TypeVar("T")
 STEP_LIMIT = 2**32
@@ -121,6 +122,8 @@ class TrainingStep:
         self.criterion = criterion
         self.dropout_rate = dropout_rate
         self.steps = 0
+
+    __reduce__ = refused("a training step", "a checkpoint keeps where it is (docs/checkpoints.md)")
 
     def __call__(self, /, **inputs: object) -> Results:
         """One update. Raises GraphcError `input` for a bad input, with nothing changed."""

@@ -12,7 +12,16 @@ that a function in f64 has those digits whatever was compiled before: one text, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+    Set,
+)
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -102,6 +111,26 @@ class Model:
         copy.values = {name: array.copy() for name, array in self.values.items()}
         copy._exact = dict(self._exact)
         return copy
+
+    def __deepcopy__(self, _memo: dict[int, object]) -> Model:
+        copy = self.frozen()
+        copy._set_marks(*self._marks())
+        return copy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle`: the graph goes as text."""
+        text = print_module(self.module, locations=True)
+        return (_unpickled, (text, self.folder, self.seed, self.values, self._exact, self._marks()))
+
+    def _marks(self) -> tuple[list[tuple[int, int]], bool]:
+        """The inputs that wait for a node, by the node's place, and whether sizes may be old."""
+        numbers = {op: number for number, op in enumerate(self.graph.block)}
+        return [(numbers[op], index) for op, index in self.unset_inputs()], self.has_old_sizes
+
+    def _set_marks(self, unset: Sequence[tuple[int, int]], has_old_sizes: bool) -> None:
+        nodes = list(self.graph.block)
+        self.unset = {(nodes[number], index) for number, index in unset}
+        self.has_old_sizes = has_old_sizes
 
     @property
     def graph(self) -> Function:
@@ -295,6 +324,24 @@ class Model:
         names = [op.result.name or "" for op in self.parameter_nodes()]
         tensors = {name: self.values[name] for name in names}
         return container_writer(tensors, metadata, str(path))
+
+
+def _unpickled(
+    text: str,
+    folder: Path,
+    seed: int,
+    values: dict[str, np.ndarray],
+    exact: dict[str, np.ndarray],
+    marks: tuple[list[tuple[int, int]], bool],
+) -> Model:
+    """The model of `Model.__reduce__`."""
+    context = default_context()
+    module = parse_module(text, context, file="a pickled network")
+    context.sink.raise_if_errors()
+    model = Model(module, folder=folder, seed=seed)
+    model.values, model._exact = values, exact
+    model._set_marks(*marks)
+    return model
 
 
 def load_model(path: Path | str) -> Model:

@@ -92,6 +92,12 @@ class Program:
         metadata = {"ir": print_module(self.module, locations=True), KIND: PROGRAM}
         write_atomically(path, container_writer(self.values, metadata, str(path)))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle` and `copy.deepcopy`: the function goes as text."""
+        come_home(self.values.values())
+        text = print_module(self.module, locations=True)
+        return _unpickled, (text, dict(self.values), self.is_written, dict(self.classes))
+
     def _repr_svg_(self) -> str | None:
         """The picture that notebooks show."""
         from graphc.model.picture import function_drawing, shown_svg  # only notebooks draw
@@ -140,6 +146,13 @@ class Parameters(MutableMapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+
+def _unpickled(
+    text: str, values: dict[str, np.ndarray], is_written: bool, classes: dict[str, int]
+) -> Program:
+    """The program of `Program.__reduce__`."""
+    return Program(_parsed(text, "a pickled program"), values, is_written, classes)
 
 
 def read_program(path: Path) -> Program:

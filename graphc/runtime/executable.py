@@ -36,8 +36,10 @@ from graphc.runtime.signature import GRADIENT, Signature, concrete_shape
 from graphc.runtime.sparse import SparseRows
 from graphc.runtime.threads import checked_threads
 from graphc.support.aligned import result_array
+from graphc.support.arguments import text, truth
 from graphc.support.diagnostics import GraphcError, InternalError, fail, suggestion
 from graphc.support.element_types import type_text
+from graphc.support.pickling import refused
 
 Array = np.ndarray
 
@@ -147,6 +149,11 @@ class Executable:
         self._names = frozenset(name.lower() for name in signature.input_names)
         self._prepare_stores()
 
+    __reduce__ = refused(
+        "a compiled function",
+        "its code is this process's; pickle or copy the network or program, and compile that",
+    )
+
     @property
     def signature(self) -> Signature:
         """That of the last function called; labels may be given in either form whatever it says."""
@@ -204,8 +211,9 @@ class Executable:
         plans = self._plans
         if some_are_away() and not plans.current.compiled.keeps_arrays:
             self._bring_home()
-        if self._seldom is not None:
-            inputs = self._seldom.take(inputs)
+        if self._seldom is not None and self._seldom.are_in(inputs):
+            with self._seldom.taken(inputs) as others:
+                return self.run(others, hyperparameters)
         fast = self._calls.fast
         if fast is not None:
             plan = plans.carrying if fast.is_of_carry_plan else plans.current
@@ -221,7 +229,7 @@ class Executable:
         self, inputs: Mapping[str, object], hyperparameters: Hyperparameters
     ) -> Results:
         inputs, options = self._split(inputs)
-        carry = bool(options.pop("carry", False))
+        carry = truth(options.pop("carry", False), "carry")
         out = options.pop(OUT, "host")
         plan = self._plans.for_call(inputs, carry=carry)
         make = _maker_of_results(plan, out)
@@ -542,7 +550,7 @@ def _results(plan: Plan, arrays: Sequence[Array], minibatch: Minibatch | None) -
 
 def _maker_of_results(plan: Plan, out: object) -> Callable[..., Any]:
     """What makes memory for a result of a shape and element type."""
-    if out == "host":
+    if text(out, "out") == "host":
         return result_array
     if out != "device":
         raise fail("input", f'out requires "host" or "device", got {out!r}')

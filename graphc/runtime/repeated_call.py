@@ -483,7 +483,7 @@ def _entries(
     is_whole = np.array_equal(places, np.arange(count))
     return _Entries(
         indices.dtype,
-        np.dtype(f"u{indices.dtype.itemsize}"),
+        np.dtype(f"u{indices.dtype.itemsize}").newbyteorder(indices.dtype.byteorder),
         spec.rows,
         equal,
         slice(0, count) if is_whole else places,

@@ -6,7 +6,8 @@ arrays (its arguments of the role `kept`) with the inputs of every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from graphc.runtime.argument_specs import note_shape
 from graphc.runtime.plan import Plan
-from graphc.support.diagnostics import GraphcError, fail
+from graphc.support.diagnostics import fail
 
 Array = np.ndarray
 Run = Callable[[Mapping[str, object]], tuple[Mapping[str, Any], Mapping[str, int]]]
@@ -42,20 +43,34 @@ class SeldomInputs:
         self._given: dict[str, object] = {}  # copies: whose arrays they were may change them
         self._declared = {name.lower(): name for name in names}  # names do not distinguish case
 
-    def take(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
-        """The other inputs of a call; of those that are given anew the arrays are computed."""
+    def are_in(self, inputs: Mapping[str, object]) -> bool:
+        """Whether a call gives any of them. GraphcError `input` where it has to and does not."""
+        if any(name.lower() in self._declared for name in inputs):
+            return True
+        self._require_all()
+        return False
+
+    @contextmanager
+    def taken(self, inputs: Mapping[str, object]) -> Generator[Mapping[str, object]]:
+        """The other inputs of a call that gives some anew: of these the arrays are computed. After
+        an error in here all is as it was."""
+        before = self._given, self._bounds, dict(self.kept)
+        try:
+            yield self._take(inputs)
+        except BaseException:
+            self._given, self._bounds, kept = before
+            self.kept.clear()
+            self.kept.update(kept)
+            raise
+
+    def _take(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
         found = {n: self._declared[n.lower()] for n in inputs if n.lower() in self._declared}
-        if found:
-            given = {**self._given, **{known: inputs[n] for n, known in found.items()}}
-            if len(given) == len(self.names):
-                self._compute(given)
-            self._given = {
-                n: v if v is self._given.get(n) else deepcopy(v) for n, v in given.items()
-            }
-            inputs = {n: value for n, value in inputs.items() if n not in found}
-        if len(self._given) < len(self.names):
-            raise self._missing()
-        return inputs
+        given = {**self._given, **{known: inputs[n] for n, known in found.items()}}
+        if len(given) == len(self.names):
+            self._compute(given)
+        self._given = {n: v if v is self._given.get(n) else deepcopy(v) for n, v in given.items()}
+        self._require_all()
+        return {n: value for n, value in inputs.items() if n not in found}
 
     def add(self, plan: Plan, arguments: list[Array | None], sizes: dict[str, int]) -> None:
         """Add the arrays to the arguments of a call, and the sizes that they have; sizes alone that
@@ -88,6 +103,7 @@ class SeldomInputs:
             # A single number has no dims for callers.
             self.kept[name] = value if isinstance(value, np.ndarray) else np.array([[value]])
 
-    def _missing(self) -> GraphcError:
-        absent = ", ".join(n for n in self.names if n not in self._given)
-        return fail("input", f"no call has given {absent} yet, which is kept from then on")
+    def _require_all(self) -> None:
+        if len(self._given) < len(self.names):
+            absent = ", ".join(n for n in self.names if n not in self._given)
+            raise fail("input", f"no call has given {absent} yet, which is kept from then on")

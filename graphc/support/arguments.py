@@ -87,7 +87,10 @@ def number(given: object, what: str) -> float:
     """A number, of Python or numpy."""
     if not isinstance(given, int | float | np.integer | np.floating) or isinstance(given, bool):
         raise kind_error(what, "a number", given)
-    return float(given)
+    try:
+        return float(given)
+    except OverflowError as problem:
+        raise fail("bad-value", f"{what} requires a smaller number: {problem}") from None
 
 
 def whole(given: object, what: str) -> int:

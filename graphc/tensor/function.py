@@ -8,6 +8,7 @@ call each other, and derivatives of derivatives are functions like any other.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
@@ -129,6 +130,26 @@ class ArrayFunction:
         self._made_of: tuple[ArrayFunction, object, MakePython] | None = None
         known = python.location if isinstance(python, ArrayFunction) else None
         self.location = known or definition_location(python)
+
+    def __copy__(self) -> ArrayFunction:
+        """Itself, as of any function."""
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, object]) -> ArrayFunction:
+        return self
+
+    def __reduce__(self) -> str:
+        """For `pickle`: the name that it has in its module, as of any function."""
+        name = getattr(self, "__qualname__", "")
+        module = sys.modules.get(getattr(self, "__module__", ""))
+        if functools.reduce(_attribute, name.split("."), module) is not self:
+            raise fail(
+                "not-supported",
+                f"{self!r} cannot be pickled, its module does not have it under its own name: "
+                "decorate a function of a module with @gc.function, and pickle that",
+                self.location,
+            )
+        return name
 
     def __repr__(self) -> str:
         return f"<gc.function {getattr(self.python, '__name__', 'function')}>"
@@ -355,6 +376,10 @@ class ArrayFunction:
             return function, make_signature(module, function)
 
         return compile_kept(source, passes, lowered, options)
+
+
+def _attribute(of: object, name: str) -> object:
+    return getattr(of, name, None)
 
 
 def run_traced(call: Callable[[], object]) -> object:

@@ -12,13 +12,15 @@ from graphc.ir.core import IRBuilder, Value
 from graphc.ir.dims import Dim, size_product
 from graphc.ir.types import DType, TensorType, TypeRuleError
 from graphc.ops.constant import constant, extent, full_like
-from graphc.ops.elementwise import LESS, add, compare, div, mul, select, sub
+from graphc.ops.elementwise import CLIP, LESS, add, compare, div, mul, select, sub
 from graphc.ops.indexed import gather, scatter_add, sparse_product
 from graphc.ops.movement import reshape, transpose
 from graphc.tensor.numeric import broadcast_to, convert, shape_of
 from graphc.tensor.shapes import one_axis
 
 HALF = 1 << 32
+BEYOND_I32 = {DType.I64: DType.I64, DType.U32: DType.I64, DType.U64: DType.F64}
+"""The types with numbers that i32 has not, and one that has these and can be clipped."""
 
 Lookup = Callable[[IRBuilder, Value], Value]
 
@@ -74,7 +76,13 @@ def _require_alike(x: Value, places: Value, axis: int) -> None:
 
 
 def _places(b: IRBuilder, places: Value, size: Dim, dims: tuple[Dim, ...]) -> Value:
-    """As lookups take them: i32 from the front, where a negative one counts from the end."""
+    """As lookups take them: i32 from the front, where a negative one counts from the end. Those
+    that are no i32 are outside of every axis, and stay so."""
+    wider = BEYOND_I32.get(places.tensor.dtype)
+    if wider is not None:
+        places = convert(b, places, wider)
+        limits = [full_like(b, limit, places) for limit in (-(1 << 31), (1 << 31) - 1)]
+        places = b.emit_one(CLIP, places, *limits)
     index = reshape(b, convert(b, places, DType.I32), dims)
     is_behind = compare(b, LESS, index, full_like(b, 0, index))
     return select(b, is_behind, add(b, index, _size(b, size, index)), index)

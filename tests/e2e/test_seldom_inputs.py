@@ -136,6 +136,30 @@ def test_another_number_of_samples_wants_them_anew(exe: Executable) -> None:
     assert exe(**inputs(3))["z"].shape == exe(features=inputs(3)["features"])["z"].shape == (3, 4)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"features": np.zeros((2, 8))},
+        {"features": np.zeros((3, 9))},
+        {"features": np.zeros((2, 9)), "other": np.zeros((2, 1))},
+        {},
+    ],
+)
+def test_a_call_that_fails_leaves_what_was_given_before(
+    exe: Executable, wrong: dict[str, Array]
+) -> None:
+    first, second = inputs(2, 1), inputs(2, 2)
+    with pytest.raises(gc.GraphcError):
+        exe(speaker=first["speaker"], **wrong)
+    with pytest.raises(gc.GraphcError, match="no call has given speaker yet"):
+        exe(features=first["features"])
+    for _ in range(3):
+        wanted = exe(**first)
+        with pytest.raises(gc.GraphcError):
+            exe(speaker=second["speaker"], **wrong)
+        same(exe(features=first["features"]), wanted, "llvm")
+
+
 def test_several_are_given_one_by_one() -> None:
     exe = gc.compile(network(), OUTPUTS, seldom=["speaker", "features"], freeze=True)
     live = gc.compile(network(), OUTPUTS)

@@ -47,6 +47,9 @@ WRONG: Mapping[str, object] = {
     "a list of None": [None],
     "a list of numbers": [3],
     "an array": np.ones(3),
+    "an array of nothing": np.ones(0),
+    "arrays of several shapes": (np.ones((2, 2)), np.ones((2, 2, 3))),
+    "an array of records": np.zeros(2, [("a", "f4")]),
     "an array without a dimension": np.array(2.5),
     "an array of text": np.array(["x"]),
     "a complex number": 1j,
@@ -80,6 +83,15 @@ def set_on_step(**values: object) -> None:
     for name, value in values.items():
         setattr(step, name, value)
     step(**samples())
+
+
+def call(**given: object) -> object:
+    return gc.compile(network(), backend="numpy")(**given)
+
+
+def call_with_sequences(**given: object) -> object:
+    net = gc.loads("x = Input(2)\nz = Plus(x, PastValue(2, z), tag=output)")
+    return gc.compile(net, backend="numpy", time=4, sequences=3)(**given)
 
 
 def find(name: object) -> object:
@@ -190,6 +202,12 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments], tuple[str
         ("learner", "nominal", "dropout_rate", "steps", "threads", "state"),
     ),
     "run_epoch": (run_epoch, lambda: {"data": samples()}, ("order", "minibatch")),
+    "call": (call, lambda: {"x": np.ones((3, 2))}, ("out",)),
+    "call with sequences": (
+        call_with_sequences,
+        lambda: {"x": np.ones((2, 3, 2))},
+        ("lengths", "flags", "carry", "out"),
+    ),
     "find": (find, lambda: {"name": "z"}, ()),
 }
 
@@ -275,6 +293,14 @@ def is_from_the_caller(error: Exception) -> bool:
             lambda: gc.minimize(squares, np.ones(3), learner=learner(), arguments=np.ones(3)),  # type: ignore[arg-type]
             "arguments requires a list or tuple of arguments, got ndarray",
         ),
+        (
+            lambda: call(x=np.ones((3, 2)), out=np.ones(3)),
+            "out requires a text, got ndarray",
+        ),
+        (
+            lambda: call_with_sequences(x=np.ones((2, 3, 2)), carry="no"),
+            "carry requires True or False, got str",
+        ),
         (lambda: network().save(None), "save requires a path"),  # type: ignore[arg-type]
     ],
 )
@@ -286,6 +312,11 @@ def test_the_error_says_what_is_required_and_what_came(
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.slug == "argument-type"
     assert message in diagnostic.message
+
+
+def test_a_number_that_no_float_has() -> None:
+    with pytest.raises(gc.GraphcError, match="minimum_rate requires a smaller number"):
+        gc.train(network(), samples(), learning_rate=0.1, minimum_rate=10**400)
 
 
 def test_a_path_may_be_a_text_or_a_path(tmp_path: Path) -> None:

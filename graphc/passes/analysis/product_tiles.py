@@ -348,7 +348,8 @@ def _pair_tiling(machine: Machine, x: ProductRange) -> Tiling:
     is_read_once = x.most_rows <= rows and not x.b_transposed and lanes >= LEAST_PAIR_LANES
     is_in_place = is_read_once and x.n is not None and not x.amx
     row_bytes = (rows if is_in_place else width) * PAIR_BYTES
-    depth = _depth(x.k, most_k, max(PAIR_PANEL_BYTES // row_bytes, STRETCH))
+    deepest = PAIR_BLOCK_BYTES // (rows * PAIR_BYTES)  # of a block of one tile
+    depth = _depth(x.k, most_k, min(max(PAIR_PANEL_BYTES // row_bytes, STRETCH), deepest))
     most_rows = min(machine.l2 // 2, PAIR_BLOCK_BYTES) // (depth * PAIR_BYTES)
     most_rows = min(most_rows, MOST_PAIR_ROWS, -(-x.most_rows // rows) * rows)
     block = _part(x.m, max(most_rows // rows, 1) * rows, rows)

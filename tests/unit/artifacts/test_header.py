@@ -95,6 +95,13 @@ def test_the_original_names_and_bounds_are_documented() -> None:
     assert "#define STRANGE_N_BOUND 8" in text
 
 
+def test_a_number_of_samples_that_decides_nothing_is_documented() -> None:
+    told = "All sizes are fixed: n, which is at least 0, changes nothing."
+    signature = Signature("net", (), (), (Result("z", "f32", (3, 1)),), 0)
+    assert told in header_text(signature, info="{}")
+    assert told not in header_text(strange_signature(), info="{}")
+
+
 @pytest.mark.parametrize("name", ["", "1a", "a-b", "a b", "_a", "malloc", "é"])
 def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
     signature = Signature(name, (), (), (Result("z", "f32", (1, 1)),), 0)

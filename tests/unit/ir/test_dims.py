@@ -55,6 +55,8 @@ EVEN = Symbol("E", 24, step=12)
         (T - T // 3 - U // 2 + T // 3, T - U // 2),
         ((2 * T - 1) // 3 + (T + 3) // 3, T),
         ((T // 3 + U) // 2, (T + 3 * U) // 6),
+        ((3 * (T // 2) - 2) // 2 + 1, T // 2 + T // 4),
+        (2 * (T // 5) // 6, T // 15),
         (size_product([T - 1, U, 2]), size_product([2 * T - 2, U])),
         (size_quotient([T - 1, U], [U]), T - 1),
         (size_quotient([4 * T - 4], [2, T - 1]), 2),
@@ -164,6 +166,15 @@ def test_sizes_are_what_python_computes_and_read_back(seed: int, first: Symbol) 
     context.sink.raise_if_errors()
     assert print_module(module) == text
     assert module.dims == dims
+
+
+def test_a_quotient_of_a_sum_of_quotients_reads_back() -> None:
+    """Two poolings that follow each other, as a file has them; each is of the form that it has."""
+    size = (2 * ((T - 1) // 2) - 3) // 3 + 1
+    assert isinstance(size, Symbol)
+    assert size == size + 0
+    dims = list(dict.fromkeys(dims_behind(size)))
+    assert declared(print_module(Module(dims=dims))).dims == dims
 
 
 def declared(text: str) -> Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from graphc.ops import default_context
 from graphc.ops.schedules import ProductSchedule
 from graphc.passes import pipeline
 from graphc.passes.analysis.product_schedules import misfit
-from graphc.passes.analysis.product_tiles import ProductRange, choose_tiling
+from graphc.passes.analysis.product_tiles import ProductForm, ProductRange, choose_tiling
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature, in_pairs
 from graphc.support.diagnostics import GraphcError
@@ -112,6 +113,15 @@ def test_a_tiling_that_does_not_fit_pairs_is_told_what_is_required(
     assert misfit(made, x) == ""
     wrong = replace(made, **change)  # type: ignore[arg-type]  # names are above
     assert misfit(wrong, x).startswith(message)
+
+
+@pytest.mark.parametrize("machine", [DOTS, MACHINES["sapphirerapids"]])
+def test_narrow_products_of_any_length_have_blocks_that_fit(machine: Machine) -> None:
+    """The gradient of one weight, a sum over a batch of any size, had a block of a megabyte."""
+    for m, n, k in product((None, 1, 7, 40, 500), (None, 1, 2, 3, 5), (None, 300, 1 << 20)):
+        form = ProductForm(DType.F32, m, n, k, False, False, pairs=True, amx=machine.has_amx)
+        x = form.call_range()
+        assert misfit(choose_tiling(machine, x), x) == "", (m, n, k)
 
 
 def test_pairs_for_another_machine_or_another_function_are_errors() -> None:

@@ -290,6 +290,23 @@ def test_an_index_outside_is_an_error(wrong: int) -> None:
         exe(x=(indices, *rest), y=y, lengths=[3])
 
 
+@pytest.mark.parametrize("index", [">i4", ">i8", ">u2", "i1"])
+def test_indices_of_any_byte_order(index: str, thorough: Callable[[], int]) -> None:
+    """Bytes in the other order were taken for small numbers, and the large ones read anything."""
+    net = gc.loads("x = SparseInput(5)\nW = Parameter(2, 5)\nz = Times(W, x, tag=output)")
+    exe, offsets = gc.compile(net, ["z"]), np.arange(4)
+    for x in (np.array([4, 0, 2], index), np.array([1, 0, 3], index)):
+        for _ in range(2):
+            exe(x=(x, offsets))
+        thorough()
+        np.testing.assert_array_equal(exe(x=(x, offsets))["z"], net.parameters["W"].T[x])
+        assert thorough() == 0
+    large = np.array([0, 0, 1 << 8 * np.dtype(index).itemsize - 8], index)
+    if large[2] > 4:
+        with pytest.raises(GraphcError, match="indices from 0 to 4"):
+            exe(x=(large, offsets))
+
+
 def test_other_calls_are_looked_at(thorough: Callable[[], int]) -> None:
     exe, x, y = called_three_times()
     indices, _, values = x

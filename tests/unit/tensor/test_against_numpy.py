@@ -477,6 +477,21 @@ def test_places_outside_give_nothing() -> None:
 
 
 @EVERYWHERE
+@pytest.mark.parametrize(
+    "places",
+    [
+        np.array([1, 1 << 32, -(1 << 32), (1 << 63) - 1, -(1 << 63)]),
+        np.array([1, 2, (1 << 32) - 1, 1 << 31], np.uint32),
+        np.array([1, 1 << 32, (1 << 64) - 1], np.uint64),
+    ],
+)
+def test_places_that_i32_does_not_have_are_outside(places: np.ndarray, backend: str) -> None:
+    """Their low bits were taken."""
+    take = gc.function(lambda x, i: gc.take(x, i), backend=backend)
+    agree(take(np.array([1.0, 2.0]), places), np.where(places == 1, 2.0, 0.0), "take")
+
+
+@EVERYWHERE
 def test_windows_and_convolutions(backend: str) -> None:
     x, w = numbers((2, 7, 6, 3), np.float64), numbers((3, 2, 3, 4), np.float64, 1)
     seen = np.lib.stride_tricks.sliding_window_view(x, (3, 2), (1, 2))[:, ::2, ::3]

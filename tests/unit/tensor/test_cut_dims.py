@@ -45,6 +45,24 @@ def cut(x: Any) -> dict[str, Any]:
     }
 
 
+def test_half_of_three_halves_beyond_the_bound_and_from_a_file(tmp_path: Path) -> None:
+    """The text of a program is read then, and its sizes were in another form."""
+
+    def three_halves(x: Any) -> Any:
+        half = x[x.shape[0] - x.shape[0] // 2 :]
+        joined = gc.concatenate([half, half, half])[1::2]
+        return gc.concatenate([joined, x[:1]])
+
+    program = gc.program(three_halves, {"x": "Wxf64"}, bounds={"W": 4})
+    program.save(tmp_path / "p.safetensors")
+    calls = gc.compile(program), gc.compile(gc.load_program(tmp_path / "p.safetensors"))
+    for w in (4, 9, 17):
+        x = np.arange(float(w))
+        wanted = [*np.tile(x[w - w // 2 :], 3)[1::2], 0]
+        for call in calls:
+            np.testing.assert_array_equal(call(x=x)["result"], wanted)
+
+
 @pytest.mark.parametrize("backend", RUN_HERE)
 def test_slices_at_every_size(backend: str) -> None:
     call = gc.compile(gc.program(cut, {"x": "Tx3xf64"}, bounds={"T": 9}), backend=backend)
