@@ -52,7 +52,8 @@ def test_what_a_sum_works_is_not() -> None:
     """Whatever else this machine does: what it keeps a thread from does not count either."""
     both = measured_idle(Other(lambda: (worked(0.02), time.sleep(0.002))))
     assert both * MEGABYTE > 0.0019
-    assert min(measured_idle(Other(lambda: worked(0.005))) for _ in range(3)) * MEGABYTE < 0.002
+    found = (measured_idle(Other(lambda: worked(0.005))) * MEGABYTE for _ in range(10))
+    assert any(idle < 0.002 for idle in found)
 
 
 @pytest.mark.parametrize(("seconds", "fewest", "most"), [(0, 4, 20), (0.011, 4, 4), (0.04, 1, 1)])
