@@ -38,9 +38,18 @@ keep:
   %has.first = icmp ne ptr %first, null
   br i1 %has.first, label %remember, label %begin
 remember:
+  ; Two threads may take less than half of the time of one, as each keeps its part in a cache of its
+  ; own: so what a burst was worth fades, and is not forgotten because it was shared.
   %burst.before = load i64, ptr %burst.at, align 8
   %known.at = getelementptr i8, ptr %first, i64 8
-  store i64 %burst.before, ptr %known.at, align 8
+  %known = load i64, ptr %known.at, align 8
+  %faded.by = ashr i64 %known, 6
+  %faded = sub i64 %known, %faded.by
+  %is.less = icmp slt i64 %burst.before, %faded
+  %was.known = icmp slt i64 %known, <much>
+  %fades = and i1 %is.less, %was.known
+  %worth = select i1 %fades, i64 %faded, i64 %burst.before
+  store i64 %worth, ptr %known.at, align 8
   br label %begin
 begin:
   store i64 0, ptr %burst.at, align 8

@@ -24,8 +24,9 @@ How it works
              wake a thread takes longer than many a job. The turns of waiting in a moment are
              measured when the pool is made: the pauses of processors differ by a factor of five.
   waking     Jobs with no more than that moment between them are a burst. Sleeping threads are woken
-             for the first job of a burst that was worth a grain of work the last time, by one
-             thread, or once that much of it is done. A table knows bursts by their first task.
+             for the first job of a burst that was worth a grain of work before, by one thread, or
+             once that much of it is done. A table knows bursts by their first task: the worth of
+             the last one, or of one before, which fades by a 64th each time.
   giving way Where other programs have the cores, a second thread makes a call slower: woken on the
              caller's core it takes that away, and one that loses its core in a chunk keeps the
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
@@ -74,9 +75,9 @@ STACK_BYTES = 4 << 20
 
 _SLOT = 128  # bytes: two cache lines, since processors fetch them in pairs
 _SLOTS = 512
-_TABLE = _SLOTS + _SLOT * MAX_THREADS
+TABLE_OFFSET = _SLOTS + _SLOT * MAX_THREADS
 _ROWS = 64  # of the table, 16 bytes each: a task, and what its burst is worth
-_BYTES = _TABLE + 16 * _ROWS
+_BYTES = TABLE_OFFSET + 16 * _ROWS
 
 # Offsets in the memory of a pool. What different threads write lies in different cache lines.
 _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
@@ -151,7 +152,7 @@ _CONSTANTS = {
     "LOOKED": LOOKED_OFFSET,
     "step.aside": STEP_ASIDE_NS,
     "look.around": LOOK_AROUND_NS,
-    "table": _TABLE,
+    "table": TABLE_OFFSET,
     "last.row": _ROWS - 1,
     "much": MUCH_NS,
     "awake.ns": AWAKE_NS,

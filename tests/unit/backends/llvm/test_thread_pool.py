@@ -190,6 +190,25 @@ def test_sleeping_threads_are_woken_for_a_grain_of_work(
     assert counters.tolist() == [3] * 4
 
 
+def test_what_a_burst_was_worth_fades(many: Callable[..., None]) -> None:
+    """Shared it may take far less, as threads have nearer caches: that is no reason to stop."""
+    pool, counters = _new_pool(2), np.zeros(4, np.int64)
+    rows = [(thread_pool.TABLE_OFFSET + 16 * i) for i in range(64)]
+    many(pool, counters, 4, 1)
+    (place,) = [row for row in rows if field(pool, row).value]
+    worth = field(pool, place + 8)
+    assert worth.value == thread_pool.MUCH_NS  # nothing is known
+    for known in (thread_pool.MUCH_NS, 1):
+        worth.value = known
+        _when_all_sleep(pool, 1)
+        many(pool, counters, 4, 1)
+        assert 1 < worth.value < 1 << 40  # what it took
+    worth.value = 1 << 50
+    _when_all_sleep(pool, 1)
+    many(pool, counters, 4, 1)
+    assert worth.value == (1 << 50) - (1 << 44)
+
+
 def test_the_grain_is_three_times_what_a_thread_takes_to_come() -> None:
     loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
