@@ -138,10 +138,7 @@ def emit_tile(
             for start in range(0, tile.width, LINE_BYTES // tile.dtype.itemsize):
                 place = add(code, later, index(start % wide))
                 memory.prefetch(s, panels[start // wide], tile.element, place, fetches.level)
-        for i in range(asks):
-            line = add(code, mul(code, state.index, index(asks)), index(i))
-            place = mul(code, line, index(LINE_BYTES // tile.dtype.itemsize))
-            memory.prefetch(s, Val("%panel", PTR), tile.element, place)
+        _ask(s, tile, state.index, asks)
         column = mul(code, state.index, lda) if tile.a_transposed else state.index
         for r in range(rows):
             place = add(code, column, index(r)) if tile.a_transposed else column
@@ -156,6 +153,15 @@ def emit_tile(
     code.leave()
     parameters = (*PARAMETERS, Val("%panel", PTR)) if packs or asks else PARAMETERS
     return module.add("tile", parameters, code)
+
+
+def _ask(s: LaneScalars, tile: Tile, step: Val, lines: int) -> None:
+    """Asks for the next so many lines of a panel that is read later."""
+    code = s.code
+    for i in range(lines):
+        line = add(code, mul(code, step, index(lines)), index(i))
+        place = mul(code, line, index(LINE_BYTES // tile.dtype.itemsize))
+        memory.prefetch(s, Val("%panel", PTR), tile.element, place)
 
 
 def emit_pairing_tile(

@@ -268,7 +268,7 @@ def test_tiles_of_panels_are_told_what_is_required(
 ) -> None:
     x = ProductForm(DType.F32, 64, n, 530, False, False, panel=48).call_range()
     tile = Tiling(8, 3, 16, b="panels", prefetch=3)
-    found = misfit(replace(tile, **change), x)  # type: ignore[arg-type]
+    found = misfit(replace(tile, **change), x)  # type: ignore[arg-type]  # of several types
     assert found.startswith(message) and bool(found) == bool(message)
 
 

@@ -71,7 +71,7 @@ def test_a_network_that_is_not_finished_and_its_nodes(again: Again) -> None:
     late = net.past_value(2)
     h = net.tanh(net.plus(x, net.parameter("W", 2, 0) @ late), name="h", tag="output")
     net.model.seed = 3
-    copied, also_late, also_x = again([net, late, x])  # type: ignore[misc]
+    copied, also_late, also_x = again([net, late, x])  # type: ignore[misc]  # an object
     assert also_x is copied.find("x")
     with pytest.raises(gc.GraphcError, match="requires the node that it is the delay of"):
         gc.compile(copied)
@@ -145,7 +145,7 @@ def test_compiled_code_is_refused(way: Callable[[object], object]) -> None:
     net = gc.loads("x = Input(2)\nt = Input(2)\nCE = SquareError(t, Times(Parameter(2, 2), x))")
     with pytest.raises(gc.GraphcError, match=r"a compiled function cannot .* network or program"):
         way(gc.compile(net, "CE"))
-    net.add_tag(net.find("CE"), "criterion")  # type: ignore[arg-type]
+    net.add_tag(net.find("CE"), "criterion")  # type: ignore[arg-type]  # it is there
     with pytest.raises(gc.GraphcError, match=r"a training step cannot .* checkpoint"):
         way(gc.compile_training(net, learner=gc.SGD(0.1)))
 
