@@ -6,10 +6,10 @@ part of.
     %y = gemm %x, %W schedule {tile = {rows = 12, vectors = 2, lanes = 16, b = "panels"}}
 
 Whoever binds the function lays a parameter that is read so in panels as wide as a tile, once
-(`runtime.signature.in_panels`). A call then reads memory from its beginning to its end, which the
+(`runtime.layouts.in_panels`). A call then reads memory from its beginning to its end, which the
 processor fetches ahead, and copies nothing. Products of one or two rows read several panels at
 once. The numbers keep their bits;
-of products in pairs of bf16 they lie in pairs (`runtime.signature.in_pairs`), half as many bytes.
+of products in pairs of bf16 they lie in pairs (`runtime.layouts.in_pairs`), half as many bytes.
 
     %0 = reshape %K {dims = [4, 16, 3, 7, 7]} : tensor<4x16x3x7x7xf32>
     %1 = move.transpose %0 {permutation = [0, 3, 4, 2, 1]} : tensor<4x7x7x3x16xf32>

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from graphc.runtime.layouts import in_pairs, in_panels
 from graphc.support.adjacent import adjacent
 from graphc.support.aligned import aligned_copy
 from graphc.support.diagnostics import fail
@@ -42,29 +43,6 @@ class Dimension:
     def multiple(self) -> int:
         """What a product of sizes has to be a multiple of, in a formula that divides it."""
         return self.formula.multiple if self.formula is not None else 1
-
-
-def in_panels(matrix: np.ndarray, width: int) -> np.ndarray:
-    """[panels, k, width] of [k, n]: its columns side by side, each panel's rows one after another.
-
-    Where `width` does not divide n, the last panel is of the last columns, some of which are in the
-    one before too.
-    """
-    k, n = matrix.shape
-    whole = n // width * width
-    panels = matrix[:, :whole].reshape(k, -1, width).transpose(1, 0, 2)
-    return panels if whole == n else np.concatenate([panels, matrix[None, :, n - width :]])
-
-
-def in_pairs(panels: np.ndarray) -> np.ndarray:
-    """i32[panels, pairs, width] of f32[panels, k, width]: two rows of a panel in one, as numbers of
-    bf16, the earlier one in the upper half; behind an odd number of rows there is a zero."""
-    even = np.pad(panels.astype(np.float32), ((0, 0), (0, panels.shape[1] % 2), (0, 0)))
-    bits = even.view(np.uint32)
-    raised = bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
-    rounded = np.where(np.isnan(even), bits | np.uint32(0x400000), raised)
-    pairs = rounded[:, 0::2] & np.uint32(0xFFFF0000) | rounded[:, 1::2] >> np.uint32(16)
-    return pairs.view(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

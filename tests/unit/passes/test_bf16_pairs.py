@@ -23,7 +23,8 @@ from graphc.passes import pipeline
 from graphc.passes.analysis.product_schedules import misfit
 from graphc.passes.analysis.product_tiles import ProductForm, ProductRange, choose_tiling
 from graphc.passes.manager import PassManager
-from graphc.runtime.signature import Signature, in_pairs
+from graphc.runtime.layouts import in_pairs
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import load_backend, parse
 

@@ -13,7 +13,8 @@ from graphc.ir.machine import MACHINES, Machine
 from graphc.ops import default_context
 from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
-from graphc.runtime.signature import Signature, in_panels
+from graphc.runtime.layouts import in_panels
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError
 from tests.support.compiling import parse
 

@@ -30,7 +30,8 @@ from graphc.ops.schedules import Tiling
 from graphc.passes.analysis.product_schedules import misfit
 from graphc.passes.analysis.product_tiles import choose_tiling
 from graphc.passes.manager import PassManager
-from graphc.runtime.signature import Signature, in_pairs, in_panels
+from graphc.runtime.layouts import in_pairs, in_panels
+from graphc.runtime.signature import Signature
 from graphc.support.diagnostics import GraphcError, InternalError
 from tests.support.amx import Amx
 from tests.support.compiling import call, parse

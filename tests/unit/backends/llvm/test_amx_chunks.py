@@ -29,7 +29,7 @@ from graphc.passes.analysis.product_schedules import product_schedule
 from graphc.passes.choose_schedule import ChooseSchedule
 from graphc.passes.manager import PassManager
 from graphc.passes.pack_parameters import PackParameters
-from graphc.runtime.signature import in_pairs, in_panels
+from graphc.runtime.layouts import in_pairs, in_panels
 from graphc.support.diagnostics import GraphcError
 from tests.support.amx import Amx
 from tests.support.compiling import call, parse
