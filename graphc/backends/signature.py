@@ -10,7 +10,7 @@ from graphc.ir.types import DType
 from graphc.ops.communication import sums_of
 from graphc.ops.kernel import LaidParams
 from graphc.ops.schedules import has_one_beside, schedule_of
-from graphc.passes.analysis.panels import Panels, laid_of, panels_of
+from graphc.passes.analysis.panels import Panels, Windows, laid_of, panels_of, transformed_of
 from graphc.runtime.signature import Argument, Dimension, Result, Shape, Signature
 from graphc.support.matrix_sizes import matrix_sizes
 
@@ -20,16 +20,13 @@ def make_signature(module: Module, function: Function) -> Signature:
 
     `arena_bytes` is 0 before `plan-memory` has run.
     """
-    panels, laid = panels_of(function), laid_of(function)
-    arguments = tuple(
-        _laid(
-            _in_panels(
-                Argument(a.name or f"argument{i}", *_element_and_shape(a), role), panels.get(a)
-            ),
-            laid.get(a),
-        )
-        for i, (a, role) in enumerate(zip(function.arguments, function.roles, strict=True))
-    )
+    panels, laid, windows = panels_of(function), laid_of(function), transformed_of(function)
+    arguments: list[Argument] = []
+    for i, (a, role) in enumerate(zip(function.arguments, function.roles, strict=True)):
+        argument = Argument(a.name or f"argument{i}", *_element_and_shape(a), role)
+        argument = _laid(_in_panels(argument, panels.get(a)), laid.get(a))
+        argument = _transformed(argument, windows.get(a))
+        arguments.append(replace(argument, name=f"{argument.name}{argument.layout}"))
     results = tuple(
         Result(info.name, *_element_and_shape(value), info.updates)
         for info, value in zip(function.results, function.returned, strict=True)
@@ -41,7 +38,9 @@ def make_signature(module: Module, function: Function) -> Signature:
         tuple(Result(f"sum.{i}", *_element_and_shape(v)) for i, v in enumerate(op.results))
         for op in sums_of(function)
     )
-    return Signature(function.name, dims, arguments, results, arena, is_split=is_split, sums=sums)
+    return Signature(
+        function.name, dims, tuple(arguments), results, arena, is_split=is_split, sums=sums
+    )
 
 
 def _in_panels(argument: Argument, panels: Panels | None) -> Argument:
@@ -53,8 +52,7 @@ def _in_panels(argument: Argument, panels: Panels | None) -> Argument:
     if pairs:
         rows, dtype = -(-rows // 2), DType.I32.value
     shape = (-(-columns // width), rows, width)
-    made = replace(argument, dtype=dtype, shape=shape, panel=width, pairs=pairs)
-    return replace(made, name=f"{argument.name}{made.layout}")
+    return replace(argument, dtype=dtype, shape=shape, panel=width, pairs=pairs)
 
 
 def _laid(argument: Argument, how: LaidParams | None) -> Argument:
@@ -62,8 +60,16 @@ def _laid(argument: Argument, how: LaidParams | None) -> Argument:
     if how is None:
         return argument
     shape = tuple(how.dims[i] for i in how.permutation)
-    made = replace(argument, shape=shape, dims=how.dims, permutation=how.permutation)
-    return replace(made, name=f"{argument.name}{made.layout}")
+    return replace(argument, shape=shape, dims=how.dims, permutation=how.permutation)
+
+
+def _transformed(argument: Argument, windows: Windows | None) -> Argument:
+    """The same where windows lie transformed."""
+    if windows is None:
+        return argument
+    of_windows = windows.blocks, windows.channels, windows.columns
+    shape = (windows.blocks, 16, windows.channels, windows.columns)
+    return replace(argument, shape=shape, windows=of_windows)
 
 
 def _element_and_shape(value: Value) -> tuple[str, Shape]:

@@ -18,8 +18,9 @@ workspace has room for one such image, for each chunk where the operation is cut
 where chunks are parts of the result of one). Where the sum of `conv.weight_grad` is cut by images,
 each chunk has sums of its own there too, which are added in the end, the first chunk's first.
 
-By Winograd's algorithm the workspace of `conv` has the transformed weights too, and for each chunk
-the tiles and products of a block. `conv.data_grad` is then a `conv` of the results with turned
+By Winograd's algorithm the workspace of `conv` has the transformed weights too, unless they are a
+parameter that lies so, and for each chunk the tiles and products of a block; parts of features
+share the tiles of their image. `conv.data_grad` is then a `conv` of the results with turned
 weights, so it is the results that have zeros around them; `conv.weight_grad` has tiles and sums of
 16 products for each chunk.
 
@@ -309,12 +310,16 @@ def _winograd_memory(shape: ConvShape, op: Operation, chunks: int) -> list[Sizes
     of_tile = channels + 2 * schedule.lanes
     if isinstance(schedule, WeightGradSchedule):
         return [(chunks, 16, tiles * of_tile + channels * outputs)]
+    made: list[Sizes] = []
+    if not schedule.transformed:
+        block = shape.block or outputs
+        made.append((outputs // block, 16, channels, block))
+    if schedule.feature_parts > 1:
+        all_tiles = down * -(-shape.output_positions[0] // 2)
+        made.append((chunks, 16, all_tiles, channels))
+        of_tile -= channels
     parts = schedule.column_parts * schedule.feature_parts
-    block = shape.block or outputs
-    return [
-        (outputs // block, 16, channels, block),
-        (chunks * parts, 16, tiles, of_tile),
-    ]
+    return [*made, (chunks * parts, 16, tiles, of_tile)]
 
 
 def chunk_count(op: Operation) -> int:
@@ -382,6 +387,8 @@ def _check_parts(op: Operation) -> Iterable[str]:
     across, features = schedule.column_parts, schedule.feature_parts
     if schedule.winograd and not schedule.lanes:
         yield "`winograd` requires `lanes` and `columns`"
+    if schedule.transformed and not (schedule.winograd and isinstance(op.params, ConvParams)):
+        yield "`transformed` is for weights of a `conv` with `winograd`"
     if (across, features) == (1, 1):
         return
     if not isinstance(op.params, ConvParams) or (schedule.parallel, schedule.chunk) != (

@@ -313,11 +313,15 @@ class ConvSchedule(ImagesSchedule):
     column_parts, feature_parts  of the result of one image, whose product is the number of chunks
                                  that it is cut into: neighbouring columns, neighbouring features
     winograd     by tiles of 2 x 2 results in place of `tiles` (`backends/loops/winograd.py`)
+    transformed  the weights are a parameter that lies as this algorithm transforms it
+    prefetch     rows of the weights before its use that a row is asked for; of a convolution
     """
 
     column_parts: int = 1
     feature_parts: int = 1
     winograd: bool = False
+    transformed: bool = False
+    prefetch: int = 0
     columns: int = 0
     tiles: tuple[ConvTile, ...] = ()
     grid: WindowTile | None = None

@@ -17,6 +17,8 @@ of products in pairs of bf16 they lie in pairs (`runtime.layouts.in_pairs`), hal
     %1 = laid %K {dims = [4, 16, 3, 7, 7], permutation = [0, 3, 4, 2, 1]} : tensor<4x7x7x3x16xf32>
 
 Likewise weights that are only transposed, as convolutions want them: their memory holds them so.
+And those of convolutions by Winograd's algorithm lie as it transforms them (`transformed = true`,
+`runtime.layouts.transformed`), which smaller images are worth then: those have other last bits.
 
 Leaves alone: a parameter that is no matrix, or that anything but products reads, or not all of
 them by rows in panels of one width; short rows, which lie side by side as they are; products over a
@@ -34,9 +36,10 @@ from graphc.ir.machine import MACHINES, Machine
 from graphc.ir.types import fixed_size
 from graphc.ops.kernel import FORMS, LAID, LaidParams
 from graphc.ops.movement import RESHAPE, TRANSPOSE, TransposeParams
-from graphc.ops.schedules import ProductSchedule
-from graphc.passes.analysis.panels import is_product, readers
+from graphc.ops.schedules import ConvSchedule, ProductSchedule
+from graphc.passes.analysis.panels import is_product, laid_value, readers
 from graphc.passes.analysis.product_tiles import panel_schedule, panel_width
+from graphc.passes.analysis.winograd import transformed_schedule
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 from graphc.support.diagnostics import suggestion
@@ -50,9 +53,11 @@ def pack_parameters(function: Function, machine: Machine) -> int:
     for argument, role in zip(function.arguments, function.roles, strict=True):
         if role not in ("parameter", "transposed") or argument.name in updated:
             continue
-        if role == "parameter" and _lay(argument):
-            count += 1
-            continue
+        if role == "parameter":
+            is_laid, is_transformed = _lay(argument), _transform(argument, machine)
+            if is_laid or is_transformed:
+                count += 1
+                continue
         schedules = _schedules(argument, machine)
         for op, schedule in schedules.items():
             op.schedule = schedule
@@ -81,6 +86,21 @@ def _lay(argument: Value) -> bool:
     for view in views:
         view.erase()
     return True
+
+
+def _transform(argument: Value, machine: Machine) -> bool:
+    """Whether all that reads it are convolutions by Winograd's algorithm, which then take its
+    windows transformed."""
+    reads = [*readers(laid_value(argument))]
+    found: dict[Operation, ConvSchedule] = {}
+    for op, place in reads:
+        schedule = transformed_schedule(op, machine) if place == 1 else None
+        if schedule is None:
+            return False
+        found[op] = schedule
+    for op, schedule in found.items():
+        op.schedule = schedule
+    return bool(found)
 
 
 def _schedules(argument: Value, machine: Machine) -> dict[Operation, ProductSchedule]:

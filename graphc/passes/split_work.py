@@ -83,8 +83,10 @@ from graphc.passes.analysis.iteration import dims_of
 from graphc.passes.analysis.window_products import (
     by_windows,
     by_winograd,
-    suits_winograd,
+    largest_divisor,
+    whole_panels,
 )
+from graphc.passes.analysis.winograd import suits_winograd, winograd_parts
 from graphc.passes.analysis.work import (
     COLUMNS,
     EVEN_ROWS,
@@ -158,9 +160,6 @@ MOST_IMAGE_PARTS = 16
 
 IMAGE_PART_NS = 40_000.0
 """Of one of them, at least: they are handed out in two steps where there are zeros to copy."""
-
-LEAST_TILES = 24
-"""Of a part by Winograd's algorithm: each part reads all transformed weights."""
 
 LEAST_COLUMNS = 2
 """Of output positions in a part: a tile has several."""
@@ -410,25 +409,16 @@ def image_parts(op: Operation, work: float) -> tuple[int, int]:
     shape = conv_shape(op.params, [v.type for v in op.operands])
     what = by_winograd(op)
     if suits_winograd(what):
-        tiles = math.prod(what.tile_grid)
-        return max(1, min(wanted, tiles // LEAST_TILES, what.tile_grid[0])), 1
+        return winograd_parts(what, wanted)
+    panels = whole_panels(what)
     columns = shape.output_positions[0] // LEAST_COLUMNS if len(shape.sizes) > 1 else 1
-    lines, rest = divmod(
-        math.prod(shape.features), 2 * LINE_BYTES // op.result.tensor.dtype.itemsize
-    )
-    panels = 1 if rest else lines
     image = math.prod((*shape.extents, *shape.channels))
     weights = math.prod((*shape.sizes, *shape.channels, *shape.features))
     if weights > image:
-        features = _divisor(panels, wanted)
+        features = largest_divisor(panels, wanted)
         return max(1, min(columns, wanted // features)), features
     across = max(1, min(columns, wanted))
-    return across, _divisor(panels, wanted // across)
-
-
-def _divisor(number: int, most: int) -> int:
-    """The largest one of a number that is not above `most`."""
-    return next(n for n in range(max(1, most), 0, -1) if number % n == 0)
+    return across, largest_divisor(panels, wanted // across)
 
 
 def _is_padded(op: Operation) -> bool:

@@ -26,3 +26,15 @@ def in_pairs(panels: np.ndarray) -> np.ndarray:
     rounded = np.where(np.isnan(even), bits | np.uint32(0x400000), raised)
     pairs = rounded[:, 0::2] & np.uint32(0xFFFF0000) | rounded[:, 1::2] >> np.uint32(16)
     return pairs.view(np.int32)
+
+
+def transformed(weights: np.ndarray) -> np.ndarray:
+    """[blocks, 16, channels, columns] of [blocks, 3, 3, channels, columns]: G g Gᵀ of each window
+    g, with the bits of native code (`backends/loops/winograd.py`)."""
+    half = weights.dtype.type(0.5)
+    for axis in (1, 2):
+        first, middle, last = np.moveaxis(weights, axis, 0)
+        around = first + last
+        parts = first, half * (around + middle), half * (around - middle), last
+        weights = np.stack(parts, axis)
+    return weights.reshape(weights.shape[0], 16, *weights.shape[3:])

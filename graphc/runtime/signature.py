@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from graphc.runtime.layouts import in_pairs, in_panels
+from graphc.runtime.layouts import in_pairs, in_panels, transformed
 from graphc.support.adjacent import adjacent
 from graphc.support.aligned import aligned_copy
 from graphc.support.diagnostics import fail
@@ -61,6 +61,8 @@ class Argument:
            (panels, k, panel), see `in_panels`; 0: it lies by rows
     pairs  these hold two numbers of bf16 in each element, see `in_pairs`
     dims, permutation  a parameter lies as that of `dims`, transposed; empty: as it is
+    windows  (blocks, channels, columns) of weights [blocks, 3, 3, channels, columns] that lie
+             transformed for Winograd's algorithm, see `transformed`
     """
 
     name: str
@@ -71,6 +73,7 @@ class Argument:
     pairs: bool = False
     dims: tuple[int, ...] = ()
     permutation: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
 
     @property
     def layout(self) -> str:
@@ -78,15 +81,20 @@ class Argument:
         another way."""
         if self.panel:
             return f".panels.{self.panel}{'.pairs' * self.pairs}"
+        made = ""
         if self.permutation:
-            return f".laid.{'x'.join(map(str, self.dims))}.{'_'.join(map(str, self.permutation))}"
-        return ""
+            made = f".laid.{_joined(self.dims, 'x')}.{_joined(self.permutation, '_')}"
+        return f"{made}.transformed.{_joined(self.windows, 'x')}" if self.windows else made
 
     @property
     def parameter(self) -> str:
         """What the network calls an array of the model."""
         name = self.name.removesuffix(self.layout)
         return name.removesuffix(TRANSPOSED) if self.role == "transposed" else name
+
+
+def _joined(numbers: Iterable[int], between: str) -> str:
+    return between.join(map(str, numbers))
 
 
 ROLES_OF_MODEL: tuple[Role, ...] = ("parameter", "transposed")
@@ -224,6 +232,10 @@ class Signature:
             if argument.permutation:
                 array = array.reshape(argument.dims).transpose(argument.permutation)
             dtype, given = NUMPY_DTYPES[argument.dtype], values[argument.parameter]
+            if argument.windows:
+                blocks, channels, columns = argument.windows
+                windows = np.ascontiguousarray(array, dtype)
+                array = transformed(windows.reshape(blocks, 3, 3, channels, columns))
             is_shared = array is given and array.dtype == dtype and array.flags.c_contiguous
             made[argument.name] = array if is_shared else aligned_copy(array, dtype)
         return made

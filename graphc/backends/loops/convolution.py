@@ -21,6 +21,7 @@ images, each chunk has sums of its own (`chunk_sum.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ from graphc.backends.loops.winograd import emit_results, emit_windows, panel_wid
 from graphc.backends.loops.winograd_gradient import emit_weight_sums, emit_weights_of_sums
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.ir.machine import Machine
-from graphc.ops.schedules import WeightGradSchedule
+from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
 from graphc.passes.analysis.window_products import (
     LINE_BYTES,
     NEAR_BYTES,
@@ -123,6 +124,7 @@ class _Emitter:
         self.what = what
         self.element = element_of(what.dtype)
         self.lanes, self.columns = schedule.lanes, schedule.columns
+        self.prefetch = schedule.prefetch if isinstance(schedule, ConvSchedule) else 0
         if what.winograd:
             self.columns //= 2  # of tiles
         self.tiles = {(t.columns, t.vectors): t.tile for t in schedule.tiles}
@@ -190,7 +192,10 @@ class _Emitter:
     def _part(self, number: Val) -> None:
         """One part of the result of an image, which has its zeros around it."""
         code, what = self.code, self.what
-        image, outputs = self._image_and_outputs(code.binary("udiv", number, index(what.parts)))
+        image_number = code.binary("udiv", number, index(what.parts))
+        image, outputs = self._image_and_outputs(image_number)
+        if what.shares_windows:
+            image = mul(code, image_number, index(what.windows))
         part = code.binary("urem", number, index(what.parts))
         feature_part = code.binary("urem", part, index(what.feature_parts))
         self.column_part = code.binary("udiv", part, index(what.feature_parts))
@@ -272,14 +277,16 @@ class _Emitter:
     def _tiles_size(self) -> int:
         """Elements of the tiles and products of a block by Winograd's algorithm."""
         tiles = self.columns * self.what.tile_grid[1]
-        return PRODUCTS * tiles * (self.what.channels + 2 * self.lanes)
+        channels = 0 if self.what.shares_windows else self.what.channels
+        return PRODUCTS * tiles * (channels + 2 * self.lanes)
 
     def _own_tiles(self) -> Val:
         sums = self._weight_count if self.what.role == "weight_grad" else 0
         return self._own("%tiles", self._tiles_size + sums)
 
     def _winograd(self, x: Val, y: Val) -> None:
-        """The result by `winograd.py`, of weights that are transformed already."""
+        """The result by `winograd.py`, of weights that are transformed already; and windows, if
+        parts share them, which `x` is then."""
         code, what, machine = self.code, self.what, self.machine
         block_width, down = what.weight_block, what.tile_grid[1]
         weights = _Weights(block_width, PRODUCTS * what.channels)
@@ -288,8 +295,14 @@ class _Emitter:
 
         def block(first: Val, columns: int) -> None:
             count = columns * down
-            code.invoke(emit_windows(code.module, machine, what, columns), (x, tiles, first))
-            products = self._from(tiles, index(PRODUCTS * count * what.channels))
+            windows, products, plane = x, tiles, math.prod(what.tile_grid) * what.channels
+            if what.shares_windows:
+                windows = self._from(x, mul(code, first, index(down * what.channels)))
+            else:
+                windows, plane = tiles, count * what.channels
+                name = emit_windows(code.module, machine, what, columns, columns)
+                code.invoke(name, (x, windows, first))
+                products = self._from(tiles, index(PRODUCTS * plane))
 
             def panels(panel: Panel, panel_start: Val) -> None:
                 start = add(code, self.first_output, panel_start)
@@ -300,7 +313,7 @@ class _Emitter:
                     a, b, c = (
                         self._from(base, mul(code, number.index, index(size)))
                         for base, size in (
-                            (tiles, count * what.channels),
+                            (windows, plane),
                             (source, what.channels * block_width),
                             (products, count * width),
                         )
@@ -316,6 +329,7 @@ class _Emitter:
                             ONE_TURN,
                             inner,
                             adds=False,
+                            prefetch=self.prefetch,
                         )
                         there = self._from(a, mul(code, row, index(what.channels)))
                         self._tile(shape, there, b, self._from(c, mul(code, row, index(width))))
@@ -352,6 +366,7 @@ class _Emitter:
                         outer,
                         inner,
                         adds=False,
+                        prefetch=self.prefetch,
                     )
                     goal = self._from(y, add(self.code, self._place(p, q), start))
                     self._tile(shape, self._from(x, self._window(p, q)), source, goal)
@@ -406,7 +421,8 @@ class _Emitter:
             products = self._from(
                 tiles, index(PRODUCTS * columns * what.tile_grid[1] * what.channels)
             )
-            code.invoke(emit_windows(code.module, self.machine, what, columns), (x, tiles, first))
+            name = emit_windows(code.module, self.machine, what, columns, columns)
+            code.invoke(name, (x, tiles, first))
             name = emit_weight_sums(code.module, self.machine, what, columns, self.lanes)
             code.invoke(name, (tiles, y, products, sums, first))
 

@@ -36,7 +36,12 @@ from graphc.backends.loops.values import (
     memory_element,
     number_of,
 )
-from graphc.backends.loops.winograd import emit_weights, weight_chunks
+from graphc.backends.loops.winograd import (
+    emit_all_windows,
+    emit_weights,
+    weight_chunks,
+    window_chunks,
+)
 from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.backends.walk import Walker
 from graphc.ir.codegen import (
@@ -376,8 +381,8 @@ class EntryPart(Walker[Val, Val]):
     def _convolution(self, op: Operation) -> None:
         what, schedule = product_of(op), convolution_schedule(op)
         x, second, result, *made = self._arrays(op)
-        if what.winograd and what.role == "result":
-            transformed = made.pop(-2)
+        if what.winograd and what.role == "result" and not what.is_transformed:
+            transformed = made.pop(-2 - what.shares_windows)
             name = emit_weights(self.module, self.machine, what)
             self._parallel_for(name, [second, transformed], (), weight_chunks(what))
             second = transformed
@@ -386,6 +391,11 @@ class EntryPart(Walker[Val, Val]):
             name = emit_padding(self.module, self.machine, what)
             self._parallel_for(name, [x, copies], what.symbols(), padding_chunks(what))
             x, what = copies, what.copied_around()
+        if what.shares_windows:
+            windows = made.pop(0)
+            name = emit_all_windows(self.module, self.machine, what)
+            self._parallel_for(name, [x, windows], what.symbols(), window_chunks(what))
+            x = windows
         name = emit_convolution(self.module, self.machine, what, schedule)
         pointers, chunking = [x, second, result, *made], _chunks(what)
         if chunking is None:

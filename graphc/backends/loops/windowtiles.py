@@ -41,6 +41,7 @@ class WindowTile:
     a_rows, c_rows   where each row lies, from the pointers that a call passes
     vectors          of a row of C
     b_starts         where each of them begins in a row of B
+    prefetch         turns before its use that a row of B is asked for; 0: the processor does it
     """
 
     dtype: DType
@@ -51,6 +52,7 @@ class WindowTile:
     outer: Turns
     inner: Turns
     adds: bool
+    prefetch: int = 0
 
 
 def emit_window_tile(module: ModuleWriter, machine: Machine, tile: WindowTile) -> str:
@@ -104,6 +106,10 @@ def _multiply(
         memory.load(s, b, index(row + at), tile.dtype, lanes)
         for at, (_, lanes) in zip(tile.b_starts, tile.vectors, strict=True)
     ]
+    for at in tile.b_starts if tile.prefetch else ():
+        memory.prefetch(
+            s, b, element_of(tile.dtype), index(row + at + tile.prefetch * tile.inner.b)
+        )
     for r, distance in enumerate(tile.a_rows):
         factor = memory.load(s, a, index(distance + turn * tile.inner.a), tile.dtype, 1)
         for v, value in enumerate(values):

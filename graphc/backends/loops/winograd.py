@@ -6,7 +6,7 @@
     y = Aᵀ m A                    2x2 results of each tile
 
 Tiles are worked on in blocks of tile columns: their v, and m for one panel of outputs, stay in a
-near cache. Where the number of results along an axis is odd, the last tile ends with them and
+near cache. Where parts of outputs are computed apart, the v of all tiles are made before them. Where the number of results along an axis is odd, the last tile ends with them and
 writes only what the one before has not. G, B and A have nothing but 0, 1 and 1/2, and the sums are
 nine times shorter than those of windows, so results are no less exact.
 """
@@ -26,6 +26,8 @@ from graphc.passes.analysis.loopnest import Chunking, Size
 from graphc.passes.analysis.window_products import PRODUCTS, Convolution, Span, spans
 
 Vectors = Sequence[Val]
+CHUNK_BYTES = 65536
+"""Of windows that are transformed together: some microseconds."""
 CHUNK = 256
 """Channels of blocks of weights that are transformed together: some microseconds."""
 
@@ -85,14 +87,16 @@ def _weight_places(what: Convolution) -> tuple[int, int, list[list[int]]]:
     return 3 * block, 0, [[3 * i * step + j * block for j in (2, 1, 0)] for i in (2, 1, 0)]
 
 
-def emit_windows(module: ModuleWriter, machine: Machine, what: Convolution, columns: int) -> str:
+def emit_windows(
+    module: ModuleWriter, machine: Machine, what: Convolution, columns: int, goal_columns: int
+) -> str:
     """`@name` of `void (image, transformed, first)`: the windows of so many tile columns from
-    `first` on, to [16, tiles, channels]."""
+    `first` on, to [16, tiles, channels] of `goal_columns`."""
     code, element = module.body(), element_of(what.dtype)
     s, lanes = LaneScalars(code, has_fma=machine.has_fma), machine.lanes(what.dtype)
     image, goal, first = Val("%a", PTR), Val("%b", PTR), Val("%first", I64)
     down = what.tile_grid[1]
-    plane = columns * down * what.channels
+    plane = goal_columns * down * what.channels
 
     def turned(d: Vectors) -> list[Val]:
         return [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3])]
@@ -124,6 +128,38 @@ def emit_windows(module: ModuleWriter, machine: Machine, what: Convolution, colu
             channels(index(whole + start), width)
     code.leave()
     return module.add("windows", [image, goal, first], code)
+
+
+def window_chunks(what: Convolution) -> Chunking:
+    """How the transformation of all windows is cut for threads: by columns of tiles."""
+    columns = Size(what.images.factor * what.tile_grid[0], what.images.symbols)
+    column = what.windows // what.tile_grid[0] * what.dtype.itemsize
+    return Chunking(0, Size(), columns, max(1, CHUNK_BYTES // column))
+
+
+def emit_all_windows(module: ModuleWriter, machine: Machine, what: Convolution) -> str:
+    """`@name` of `void (images, transformed, sizes of what.symbols()…, begin, end)`: the windows of
+    these tile columns of all images, to [images, 16, tiles, channels]."""
+    code, element = module.body(), element_of(what.dtype)
+    across, down = what.tile_grid
+    images, goal, begin, end = (
+        Val("%a", PTR),
+        Val("%b", PTR),
+        Val("%begin", I64),
+        Val("%end", I64),
+    )
+    name = emit_windows(module, machine, what, 1, across)
+    with loop_if_any(code, begin, end, 1, []) as turn:
+        assert turn is not None
+        image = code.binary("udiv", turn.index, index(across))
+        column = code.binary("urem", turn.index, index(across))
+        source = offset(code, images, element, mul(code, image, index(what.image)))
+        at = mul(code, column, index(down * what.channels))
+        at = add(code, mul(code, image, index(what.windows)), at)
+        code.invoke(name, (source, offset(code, goal, element, at), column))
+    code.leave()
+    sizes = [Val(f"%d{i}", I64) for i in range(len(what.symbols()))]
+    return module.add("windows", [images, goal, *sizes, begin, end], code)
 
 
 def emit_results(

@@ -29,11 +29,10 @@ from graphc.passes.analysis.product_tiles import form_of, with_tilings
 from graphc.passes.analysis.window_products import (
     by_winograd,
     choose_convolution,
-    choose_winograd,
     convolution_schedule,
     product_of,
-    suits_winograd,
 )
+from graphc.passes.analysis.winograd import choose_winograd, suits_winograd
 
 
 def complete_schedule(op: Operation, machine: Machine) -> Params:

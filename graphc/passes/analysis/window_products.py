@@ -18,6 +18,7 @@ from graphc.ir.types import DType, bound_elements
 from graphc.ops.convolution import CONV_DATA_GRAD, ConvShape, conv_shape
 from graphc.ops.schedules import ConvSchedule, ConvTile, WeightGradSchedule
 from graphc.passes.analysis.loopnest import Size
+from graphc.passes.analysis.product_tiles import has_wide_tiles
 from graphc.support.diagnostics import fail
 
 Span = tuple[int, int]
@@ -41,18 +42,8 @@ MOST_COPIED = 128 * 1024
 PRODUCTS = 16
 """Of Winograd's algorithm, for each tile: four by four."""
 
-WINOGRAD_TILES = 48
-"""Of a block, about: so many rows of a product read each of the weights once."""
-
-WINOGRAD_SUMS = 4 * 1024 * 1024
-"""Bytes of the sums of a gradient to weights, at most: each chunk has its own."""
-
-WINOGRAD_POSITIONS = 144
-"""Output positions from which on the algorithm gives back what it takes to transform weights."""
-
-WINOGRAD_CHANNELS = 16
-"""Channels and outputs from which on it gives back what it takes to transform windows and
-results."""
+PREFETCHED_ROWS = 200
+"""Of weights that a tile asks for before it reads them: 128 to 512 are as good, 16 and 64 less."""
 
 MAX_ROWS = 12
 """Rows of a tile: more would only need more loads."""
@@ -85,6 +76,7 @@ class Convolution:
     column_parts, feature_parts  of the result of one image, where a chunk is one of each
     winograd                  by tiles of 2 x 2 results (`backends/loops/winograd.py`)
     is_turned                 the weights lie as a gradient to images has them
+    is_transformed            the weights lie as Winograd's algorithm transforms them
     """
 
     role: Role
@@ -106,6 +98,7 @@ class Convolution:
     feature_parts: int = 1
     winograd: bool = False
     is_turned: bool = False
+    is_transformed: bool = False
 
     @staticmethod
     def of(role: Role, shape: ConvShape, dtype: DType) -> Convolution:
@@ -186,6 +179,16 @@ class Convolution:
         across, down = self.output_positions
         return -(-across // 2), -(-down // 2)
 
+    @property
+    def shares_windows(self) -> bool:
+        """Whether parts of features read the same transformed windows, which are made before."""
+        return self.winograd and self.feature_parts > 1
+
+    @property
+    def windows(self) -> int:
+        """Elements of all transformed windows of an image."""
+        return PRODUCTS * math.prod(self.tile_grid) * self.channels
+
     def copied_around(self) -> Convolution:
         """The same product of images that have their zeros around them in memory."""
         return replace(self, low=(0, 0), high=(0, 0))
@@ -246,26 +249,15 @@ def by_windows(op: Operation, *, is_turned: bool = False) -> Convolution:
         what = replace(what, parallel=schedule.parallel, chunk=schedule.chunk)
     if isinstance(schedule, WeightGradSchedule):
         return what
-    across, features = schedule.column_parts, schedule.feature_parts
-    return replace(what, column_parts=across, feature_parts=features)
+    return replace(
+        what,
+        column_parts=schedule.column_parts,
+        feature_parts=schedule.feature_parts,
+        is_transformed=schedule.transformed,
+    )
 
 
 AnySchedule = ConvSchedule | WeightGradSchedule
-
-
-def suits_winograd(what: Convolution) -> bool:
-    """Whether `by_winograd` is chosen, where memory can be planned for it.
-
-    It depends on nothing but the shape of one image, as it decides bits.
-    """
-    across, down = what.output_positions
-    sums = PRODUCTS * what.channels * what.outputs * what.dtype.itemsize
-    return (
-        winograd_misfit(what) == ""
-        and across * down >= WINOGRAD_POSITIONS
-        and min(what.channels, what.outputs) >= WINOGRAD_CHANNELS
-        and (what.role == "result" or sums <= WINOGRAD_SUMS)
-    )
 
 
 def winograd_misfit(what: Convolution) -> str:
@@ -279,22 +271,6 @@ def winograd_misfit(what: Convolution) -> str:
     if min(what.output_positions) < 2:
         return f"`winograd` for two results along each axis, got {what.output_positions}"
     return ""
-
-
-def choose_winograd(what: Convolution, machine: Machine) -> AnySchedule:
-    """Blocks of whole columns of tiles."""
-    across, down = what.tile_grid
-    columns = 2 * max(1, min(across, WINOGRAD_TILES // down))
-    lanes = machine.lanes(what.dtype)
-    if what.role == "weight_grad":
-        return WeightGradSchedule(lanes=lanes, winograd=True, columns=columns)
-    return ConvSchedule(
-        column_parts=what.column_parts,
-        feature_parts=what.feature_parts,
-        winograd=True,
-        lanes=lanes,
-        columns=columns,
-    )
 
 
 def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
@@ -322,8 +298,23 @@ def choose_convolution(what: Convolution, machine: Machine) -> AnySchedule:
     )
     across, features = what.column_parts, what.feature_parts
     return ConvSchedule(
-        lanes=lanes, columns=columns, tiles=tiles, column_parts=across, feature_parts=features
+        lanes=lanes,
+        columns=columns,
+        tiles=tiles,
+        column_parts=across,
+        feature_parts=features,
+        prefetch=prefetched_rows(what, machine),
     )
+
+
+def prefetched_rows(what: Convolution, machine: Machine) -> int:
+    """Rows before their use that weights are asked for: where they lie in no near cache, and a
+    machine multiplies faster than it fetches them by itself."""
+    in_window = PRODUCTS if what.winograd else math.prod(what.sizes)
+    size = in_window * what.channels * what.outputs * what.dtype.itemsize
+    if what.role != "result" or size < machine.l2 // 4 or not has_wide_tiles(machine):
+        return 0
+    return PREFETCHED_ROWS
 
 
 def panels_of(what: Convolution, lanes: int) -> list[Panel]:
@@ -383,6 +374,11 @@ def convolution_schedule(op: Operation) -> AnySchedule | None:
 
 def _misfit(what: Convolution, schedule: AnySchedule) -> str:
     """What is required and what came; "" if it fits."""
+    if isinstance(schedule, ConvSchedule) and schedule.prefetch:
+        if schedule.prefetch < 0:
+            return f"`prefetch` of 0 rows or more, got {schedule.prefetch}"
+        if what.role != "result":
+            return "`prefetch` for a convolution, not for its gradient by windows"
     if schedule.winograd:
         return winograd_misfit(what) or _winograd_misfit(what, schedule)
     if not 1 <= schedule.columns <= what.output_positions[0]:
@@ -478,6 +474,17 @@ def _tile_cost(rows: int, vectors: int) -> float:
     """Cycles of one turn: two multiplications or two loads start in each, and a turn takes at least
     the latency of a fused multiply-add."""
     return max(rows * vectors / 2, (rows + vectors) / 2, 4.0) + 0.5
+
+
+def whole_panels(what: Convolution) -> int:
+    """Panels of two cache lines that the outputs are made of; 1 if something is left over."""
+    panels, rest = divmod(what.outputs * what.dtype.itemsize, 2 * LINE_BYTES)
+    return 1 if rest else panels
+
+
+def largest_divisor(number: int, most: int) -> int:
+    """The largest one of a number that is not above `most`."""
+    return next(n for n in range(max(1, most), 0, -1) if number % n == 0)
 
 
 def balanced(extent: int, most: int) -> list[tuple[int, int]]:

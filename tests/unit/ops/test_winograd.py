@@ -22,7 +22,8 @@ from graphc.ops.convolution import OPS as CONVOLUTIONS
 from graphc.ops.schedules import ConvSchedule, WeightGradSchedule
 from graphc.passes import pipeline
 from graphc.passes.analysis.schedules import complete_schedule
-from graphc.passes.analysis.window_products import by_winograd, suits_winograd
+from graphc.passes.analysis.window_products import by_winograd
+from graphc.passes.analysis.winograd import suits_winograd
 from graphc.passes.choose_schedule import choose_schedules
 from graphc.passes.manager import PassManager
 from graphc.runtime.signature import Signature
@@ -317,6 +318,7 @@ def test_sums_of_weights_that_stay_near_suit(channels: int, outputs: int, suits:
             ConvSchedule("images", 1, column_parts=8, winograd=True, lanes=8, columns=2),
             "at most 7 parts of columns of tiles",
         ),
+        (ConvSchedule(winograd=True, prefetch=-1, lanes=8, columns=2), "`prefetch` of 0 rows or"),
     ],
 )
 def test_schedules_that_do_not_fit(schedule: ConvSchedule, problem: str) -> None:
@@ -344,6 +346,10 @@ def test_gradients_that_it_does_not_fit() -> None:
         complete_schedule(conv, MACHINES["x86-64-v3"])
     source = OF_IMAGES["two zeros, to images"]
     wide = source.replace("Nx16x", "Nx18x").replace("low = [2, 2]", "low = [3, 2]")
+    conv = convolution(parse(source))
+    conv.schedule = ConvSchedule(prefetch=8, lanes=8, columns=2)
+    with pytest.raises(GraphcError, match="`prefetch` for a convolution, not for its gradient"):
+        complete_schedule(conv, MACHINES["x86-64-v3"])
     conv = convolution(parse(wide.replace("high = [2, 1]", "high = [3, 1]")))
     conv.schedule = ConvSchedule(winograd=True, lanes=8, columns=2)
     with pytest.raises(GraphcError, match="at most two zeros at each end of an axis"):
