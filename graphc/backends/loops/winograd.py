@@ -1,14 +1,16 @@
 """Winograd's algorithm F(2x2, 3x3): four results of a 3x3 convolution by 16 products, not 36.
 
-    u = G g Gᵀ                    weights, for each channel and output: 3x3 -> 4x4, once a call
+    u = G g Gᵀ                    weights, for each channel and output: 3x3 -> 4x4, once a call or
+                                  before all calls
     v = Bᵀ d B                    windows of 4x4 pixels, two pixels apart, for each channel
     m[i] = Σ over channels v[i] u[i]      for each of the 16: a product of tiles and outputs
     y = Aᵀ m A                    2x2 results of each tile
 
 Tiles are worked on in blocks of tile columns: their v, and m for one panel of outputs, stay in a
-near cache. Where parts of outputs are computed apart, the v of all tiles are made before them. Where the number of results along an axis is odd, the last tile ends with them and
-writes only what the one before has not. G, B and A have nothing but 0, 1 and 1/2, and the sums are
-nine times shorter than those of windows, so results are no less exact.
+near cache. Where parts of outputs are computed apart, the v of all tiles are made before them. Where
+the number of results along an axis is odd, the last tile ends with them and writes only what the
+one before has not. G, B and A have nothing but 0, 1 and 1/2, and the sums are nine times shorter
+than those of windows, so results are no less exact.
 """
 
 from __future__ import annotations

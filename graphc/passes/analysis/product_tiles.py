@@ -33,6 +33,8 @@ FEW_ROWS_ELEMENTS = 16384
 TRANSPOSED_ROWS = 3
 """Up to so many rows of C, B stored by columns is transposed by the tiles: a copy would cost
 more."""
+WIDE_TRANSPOSED_ROWS = 6
+"""The same on machines with tiles of `WIDE_TILE`, which multiply faster than they copy."""
 TRANSPOSED_BITS = 256
 """Of vectors that are transposed, at most: larger blocks take more code, and more lines at once of
 a cache, to no gain."""
@@ -277,7 +279,7 @@ def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm)
 def choose_tiling(machine: Machine, x: ProductRange) -> Tiling:
     """The tiling for this range."""
     rows = _rows(x, machine)
-    read_b = _read_b(x, rows)
+    read_b = _read_b(x, rows, machine)
     panel = min(machine.l1 * 3 // 4, PANEL_BYTES)
     if x.pairs:
         return _pair_tiling(machine, x)
@@ -404,11 +406,13 @@ def _bytes_of_b(x: ProductRange) -> int:
     return (x.n or 0) * (x.k or 0) * x.dtype.itemsize
 
 
-def _read_b(x: ProductRange, rows: int) -> ReadB:
+def _read_b(x: ProductRange, rows: int, machine: Machine) -> ReadB:
     if x.b_transposed:
-        is_few = x.m is not None and x.m <= TRANSPOSED_ROWS
-        is_spread = x.pitch is None or x.pitch * x.dtype.itemsize % WAY_BYTES
-        return "transposed by tiles" if is_few and is_spread else "packed"
+        most = WIDE_TRANSPOSED_ROWS if has_wide_tiles(machine) else TRANSPOSED_ROWS
+        is_few = x.m is not None and x.m <= most
+        shares_lines = x.pitch is not None and x.pitch * x.dtype.itemsize % WAY_BYTES == 0
+        is_near = not shares_lines or machine.l1 >= WIDE_L1
+        return "transposed by tiles" if is_few and is_near else "packed"
     if _row_bytes(x) <= NEAR_BYTES or x.most_rows <= rows:
         return "in place"
     return "packed by tiles"
