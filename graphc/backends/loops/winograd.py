@@ -7,7 +7,7 @@
     y = Aᵀ m A                    2x2 results of each tile
 
 Tiles are worked on in blocks of tile columns: their v, and m for one panel of outputs, stay in a
-near cache. Where parts of outputs are computed apart, the v of all tiles are made before them. Where
+near cache. Where parts of outputs are computed apart, the v of all tiles are made before them. If
 the number of results along an axis is odd, the last tile ends with them and writes only what the
 one before has not. G, B and A have nothing but 0, 1 and 1/2, and the sums are nine times shorter
 than those of windows, so results are no less exact.
