@@ -20,7 +20,8 @@ A kernel is fused into a product that has no other reader, if its body is aligne
 along all of its columns or none. Of several such products the largest is chosen. Not fused are
 batched products and those of one row or column, which are no more work than the kernel; products
 whose parts would be too large; and products so small that they stay in the caches, where parts cost
-more than they save (docs/performance.md). The product moves to the place of the kernel.
+more than they save (docs/performance.md), unless their sums are short, as those of gradients over
+few samples: they take hardly longer than their memory. The product moves to where the kernel is.
 Leaves alone: functions with a memory plan. O(operations + operands).
 
 A part is a strip of columns, as in the product's own loops, or of rows if the second factor fits in
@@ -55,6 +56,15 @@ PART_BYTES = 128 * 1024
 BF16_PART_BYTES = 512 * 1024
 """The same where factors are numbers of bf16: a machine may copy the first one for each part."""
 
+SHORT_SUMS = 64
+"""Products of such sums take hardly longer than to write and read their result."""
+
+SHORT_BYTES = 256 * 1024
+"""Smaller ones of these stay alone."""
+
+SHORT_PART_BYTES = 32 * 1024
+"""A part of one of them, so that threads share the smaller ones too."""
+
 NEAR_BYTES = 256 * 1024
 """A second factor up to this size is read again for every part of rows."""
 
@@ -67,20 +77,51 @@ def fuse_epilogues(
 ) -> int:
     """Rewrite `function`; the number of products, of at least that many bytes, that got a body."""
     kernels = [op for block in straight_blocks(function) for op in block if op.opdef is KERNEL]
-    part_bytes = BF16_PART_BYTES if function.contraction == "bf16" else PART_BYTES
-    part = part_bytes if in_parts else 0
-    return sum(_fuse(kernel, least_bytes, part) for kernel in kernels)
+    limits = _Limits(least_bytes, in_parts=in_parts, is_rounded=function.contraction == "bf16")
+    return sum(_fuse(kernel, limits) for kernel in kernels)
 
 
-def _fuse(kernel: Operation, least_bytes: int, part_bytes: int) -> bool:
-    large = [v for v in kernel.operands if v.tensor.bound_bytes >= least_bytes]
-    products = [v for v in large if _can_take(v, kernel, part_bytes)]
+@dataclass(frozen=True)
+class _Limits:
+    """From how many bytes on products get a body, and how many each part has.
+
+    is_rounded  factors are numbers of bf16: a machine may copy the first one for each part
+    """
+
+    least_bytes: int
+    in_parts: bool
+    is_rounded: bool
+
+    def suit(self, product: Value) -> bool:
+        return self._is_large(product) or self._is_short(product)
+
+    def part_bytes(self, product: Value) -> int:
+        """0 for no parts."""
+        if not self.in_parts:
+            return 0
+        if self.is_rounded:
+            return BF16_PART_BYTES
+        return PART_BYTES if self._is_large(product) else SHORT_PART_BYTES
+
+    def _is_large(self, product: Value) -> bool:
+        return product.tensor.bound_bytes >= self.least_bytes
+
+    def _is_short(self, product: Value) -> bool:
+        """Whether writing it and reading it again takes about as long as its sums."""
+        if self.is_rounded or product.tensor.bound_bytes < SHORT_BYTES:
+            return False
+        return bound_elements(product_groups(product.definition).inner) <= SHORT_SUMS
+
+
+def _fuse(kernel: Operation, limits: _Limits) -> bool:
+    products = [v for v in kernel.operands if _can_take(v, kernel, limits)]
     if not products:
         return False
     product = max(products, key=_work)
     gemm = product.definition
     assert kernel.block is not None
-    fused = kernel.block.insert_before(kernel, _fused(gemm, kernel, product, part_bytes))
+    fused = _fused(gemm, kernel, product, limits.part_bytes(product))
+    kernel.block.insert_before(kernel, fused)
     for old, new in zip(kernel.results, fused.results, strict=True):
         old.replace_all_uses(new)
     kernel.erase()
@@ -88,18 +129,19 @@ def _fuse(kernel: Operation, least_bytes: int, part_bytes: int) -> bool:
     return True
 
 
-def _can_take(product: Value, kernel: Operation, part_bytes: int) -> bool:
-    """Whether `kernel` can run on parts of this operand, or on its elements."""
+def _can_take(product: Value, kernel: Operation, limits: _Limits) -> bool:
+    """Whether `kernel` is to run on parts of this operand, or on its elements."""
     op = product.op
     if op is None or op.opdef is not GEMM or op.block is not kernel.block:
         return False
     if product.users() != (kernel,):
         return False
-    if op.params_as(MatmulParams).batch:
+    if op.params_as(MatmulParams).batch or not limits.suit(product):
         return False
     roles, body = product_groups(op), kernel.regions[0].block
     if body_misfit(body, roles):
         return False
+    part_bytes = limits.part_bytes(product)
     if not part_bytes:
         return True
     if any(all(dim == 1 for dim in group) for group in (roles.rows, roles.cols)):

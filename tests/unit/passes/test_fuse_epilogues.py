@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.ir.core import Function, Operation
+from graphc.ir.core import ContractionMode, Function, Operation
 from graphc.ops.epilogue import GEMM_FUSED
 from graphc.ops.schedules import schedule_of
-from graphc.passes.fuse_epilogues import LEAST_BYTES, fuse_epilogues
+from graphc.passes.fuse_epilogues import LEAST_BYTES, SHORT_BYTES, SHORT_SUMS, fuse_epilogues
 from graphc.passes.fuse_kernels import fuse
 from tests.support.compiling import parse
 
@@ -76,7 +76,27 @@ func @f(%x: tensor<8x4xf32> input, %w: tensor<4x8xf32> parameter,
 @pytest.mark.parametrize(("cols", "expected"), [(1024, "gemm.fused"), (1023, "gemm")])
 def test_a_product_of_less_than_the_least_bytes_stays_alone(cols: int, expected: str) -> None:
     rows = LEAST_BYTES // (1024 * 4)
-    assert names(fused(layer(rows, 8, cols), LEAST_BYTES))[0] == expected
+    assert names(fused(layer(rows, SHORT_SUMS + 1, cols), LEAST_BYTES))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("inner", "cols", "contraction", "chunk"),
+    [
+        (SHORT_SUMS, 256, "fma", 16),
+        (SHORT_SUMS + 1, 256, "fma", None),
+        (SHORT_SUMS, 255, "fma", None),
+        (SHORT_SUMS, 256, "bf16", None),  # factors may be copied for each part
+    ],
+)
+def test_one_of_short_sums_is_taken_from_fewer_bytes_on_in_shorter_parts(
+    inner: int, cols: int, contraction: ContractionMode, chunk: int | None
+) -> None:
+    (function,) = parse(layer(SHORT_BYTES // (256 * 4), inner, cols)).functions
+    function.contraction = contraction
+    fuse(function)
+    assert fuse_epilogues(function) == (chunk is not None)
+    split = schedule_of(next(iter(function.block)))
+    assert (split.chunk if split else None) == chunk
 
 
 @pytest.mark.parametrize(
