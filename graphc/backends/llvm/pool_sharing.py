@@ -23,7 +23,7 @@ entry:
   br i1 %none.left, label %give.way, label %look
 give.way:
   store atomic i32 0, ptr %crowded.at monotonic, align 4
-  call void @graphc.pool.give_way(ptr %pool, i64 %now)
+  call void @graphc.pool.give_way(ptr %pool, i64 %now, i64 <crowded.loss>)
   br label %look
 look:
   %ended.at = getelementptr i8, ptr %pool, i64 <ENDED>
@@ -113,9 +113,13 @@ entry:
   ret void
 }
 
-; From now on jobs are computed alone for a while, for longer if that was so just before.
-define internal void @graphc.pool.give_way(ptr %pool, i64 %now) nounwind {
+; From now on jobs are computed alone for a while: for four times what sharing has lost, and for
+; longer if that was so just before.
+define internal void @graphc.pool.give_way(ptr %pool, i64 %now, i64 %lost) nounwind {
 entry:
+  %worth = shl i64 %lost, 2
+  %is.short = icmp slt i64 %worth, <least.pause>
+  %at.least = select i1 %is.short, i64 <least.pause>, i64 %worth
   %until.at = getelementptr i8, ptr %pool, i64 <UNTIL>
   %until = load i64, ptr %until.at, align 8
   %pause.at = getelementptr i8, ptr %pool, i64 <REST>
@@ -124,9 +128,11 @@ entry:
   %fourfold = shl i64 %pause, 2
   %soon = icmp slt i64 %since, %fourfold
   %twice = shl i64 %pause, 1
-  %much = icmp sgt i64 %twice, <most.pause>
-  %longer = select i1 %much, i64 <most.pause>, i64 %twice
-  %next = select i1 %soon, i64 %longer, i64 <least.pause>
+  %grows = icmp sgt i64 %twice, %at.least
+  %again = and i1 %soon, %grows
+  %wanted = select i1 %again, i64 %twice, i64 %at.least
+  %much = icmp sgt i64 %wanted, <most.pause>
+  %next = select i1 %much, i64 <most.pause>, i64 %wanted
   store i64 %next, ptr %pause.at, align 8
   %then = add i64 %now, %next
   store i64 %then, ptr %until.at, align 8

@@ -30,8 +30,8 @@ How it works
   giving way Where other programs have the cores, a second thread makes a call slower: woken on the
              caller's core it takes that away, and one that loses its core in a chunk keeps the
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
-             a job took longer than one thread would have, jobs are computed alone for a
-             millisecond, and for twice as long each time that it happens again soon.
+             a job took longer than one thread would have, jobs are computed alone for four
+             times what was lost, and for twice as long each time that it happens again soon.
   aside      A worker that finds itself on the caller's processor keeps to the others from then on,
              unless the machine has more to do than it has processors (`pool_aside.py`).
   alone      A pool in use (nested, or by another thread) does nothing for a second caller, which
@@ -55,8 +55,11 @@ AWAKE_NS = 50_000
 GRAIN_NS = 30_000
 """Of work that threads are woken for, where it was not measured."""
 
-LEAST_PAUSE_NS, MOST_PAUSE_NS = 1_000_000, 16_000_000
+LEAST_PAUSE_NS, MOST_PAUSE_NS = 50_000, 16_000_000
 """Without the other threads, where these have been in the way."""
+
+CROWDED_LOSS_NS = 250_000
+"""What it counts for where all of them were woken on the caller's core."""
 
 STEP_ASIDE_NS = 1_000_000
 """Between two thoughts of stepping aside."""
@@ -158,6 +161,7 @@ _CONSTANTS = {
     "awake.ns": AWAKE_NS,
     "least.pause": LEAST_PAUSE_NS,
     "most.pause": MOST_PAUSE_NS,
+    "crowded.loss": CROWDED_LOSS_NS,
     "grain": GRAIN_NS,
     "GENERATION": GENERATION_OFFSET,
     "SLEEPERS": SLEEPERS_OFFSET,
@@ -319,7 +323,9 @@ compare.alone:
   %slower = icmp sgt i64 %time.of.mine, %time.of.all
   br i1 %slower, label %give.way, label %close
 give.way:
-  call void @graphc.pool.give_way(ptr %pool, i64 %late)
+  %lost.of.mine = sub i64 %time.of.mine, %time.of.all
+  %lost = sdiv i64 %lost.of.mine, %mine
+  call void @graphc.pool.give_way(ptr %pool, i64 %late, i64 %lost)
   br label %close
 close:
   store atomic i32 0, ptr %state monotonic, align 4
