@@ -84,7 +84,15 @@ _BYTES = TABLE_OFFSET + 16 * _ROWS
 
 # Offsets in the memory of a pool. What different threads write lies in different cache lines.
 _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
-_BUSY, UNTIL_OFFSET, _REST, _ENDED, _BURST, _FIRST, GRAIN_OFFSET = 64, 72, 80, 88, 96, 104, 112
+_BUSY, UNTIL_OFFSET, REST_OFFSET, _ENDED, _BURST, _FIRST, GRAIN_OFFSET = (
+    64,
+    72,
+    80,
+    88,
+    96,
+    104,
+    112,
+)
 GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192, 196, 256
 _STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
@@ -144,7 +152,7 @@ _CONSTANTS = {
     "SPINS": _SPINS,
     "BUSY": _BUSY,
     "UNTIL": UNTIL_OFFSET,
-    "REST": _REST,
+    "REST": REST_OFFSET,
     "ENDED": _ENDED,
     "BURST": _BURST,
     "FIRST": _FIRST,

@@ -59,7 +59,7 @@ def results(
 ) -> Array:
     loaded = load_backend(backend)
     if isinstance(loaded, str):
-        pytest.skip(loaded)
+        pytest.skip(loaded)  # says why the backend is not there
     module, signature = kernels(source, machine, freeze=freeze)
     assert bool(signature.arguments[1].windows) == freeze
     function = loaded.compile(module.functions[0], signature)

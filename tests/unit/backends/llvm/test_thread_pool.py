@@ -209,6 +209,27 @@ def test_what_a_burst_was_worth_fades(many: Callable[..., None]) -> None:
     assert worth.value == (1 << 50) - (1 << 44)
 
 
+def test_a_pool_in_the_way_rests_for_four_times_the_loss_and_longer_when_it_is_soon_again(
+    many: Callable[..., None],
+) -> None:
+    pool, counters = _new_pool(2), np.zeros(4, np.int64)
+    until, rest = field(pool, thread_pool.UNTIL_OFFSET), field(pool, thread_pool.REST_OFFSET)
+    first = 4 * thread_pool.CROWDED_LOSS_NS
+
+    def rests() -> int:
+        field(pool, thread_pool.CROWDED_OFFSET, ctypes.c_int32).value = 1
+        many(pool, counters, 4, 1)
+        return rest.value
+
+    found = []
+    for _ in range(6):
+        until.value = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        found.append(rests())
+    assert found == [first, 2 * first, 4 * first, 8 * first, *(2 * [thread_pool.MOST_PAUSE_NS])]
+    until.value = 0  # long ago
+    assert rests() == first
+
+
 def test_the_grain_is_three_times_what_a_thread_takes_to_come() -> None:
     loaded = load_pool_functions(make_pool_code())
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
