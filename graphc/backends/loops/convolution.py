@@ -21,7 +21,6 @@ images, each chunk has sums of its own (`chunk_sum.py`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -295,8 +294,8 @@ class _Emitter:
 
         def block(first: Val, columns: int) -> None:
             count = columns * down
-            windows, products, plane = x, tiles, math.prod(what.tile_grid) * what.channels
             if what.shares_windows:
+                products, plane = tiles, what.windows // PRODUCTS
                 windows = self._from(x, mul(code, first, index(down * what.channels)))
             else:
                 windows, plane = tiles, count * what.channels
