@@ -190,6 +190,9 @@ class Code(Operations):
         how = "1, 3" if writes else f"0, {4 - level}"
         self._do(f"__builtin_prefetch({self._use(address, ANY)}, {how});")
 
+    def in_register(self, address: Val) -> Val:
+        return address  # gcc does so by itself
+
     def stack_array(self, element: str, count: int, align: int) -> Val:
         return self._array(element, count, align)[0]
 

@@ -227,7 +227,8 @@ class CudaCode(Writer):
         raise InternalError("a thread computes single values")
 
     scale = fold_truth = splat = gather = extract = shuffle = _refuse
-    store = load_masked = store_masked = prefetch = stack_array = stack_words = _refuse
+    store = load_masked = store_masked = prefetch = in_register = stack_array = _refuse
+    stack_words = _refuse
     guarded_loop = remark = invoke = _refuse
 
 

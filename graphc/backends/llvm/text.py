@@ -354,6 +354,11 @@ class Code(Writer):
         how = "i32 1, i32 3" if writes else f"i32 0, i32 {4 - level}"
         self.do(f"call void {function}({address}, {how}, i32 1)")
 
+    def in_register(self, address: Val) -> Val:
+        """LLVM's strength reduction does not look behind this intrinsic, which is no code."""
+        function = self.module.intrinsic("llvm.launder.invariant.group.p0", "ptr", "ptr")
+        return self.value(PTR, f"call ptr {function}({address})")
+
     def stack_array(self, element: str, count: int, align: int) -> Val:
         """In the entry block only."""
         return self.value(PTR, f"alloca [{count} x {BITS.get(element, element)}], align {align}")

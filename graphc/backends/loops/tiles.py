@@ -362,4 +362,7 @@ def _rows_of_a(code: Writer, tile: Tile, rows: int) -> list[Val]:
     a, lda = Val("%a", PTR), Val("%lda", I64)
     if tile.a_transposed:
         return [a] * rows
-    return [offset(code, a, tile.element, mul(code, index(r), lda)) for r in range(rows)]
+    return [
+        code.in_register(offset(code, a, tile.element, mul(code, index(r), lda)))
+        for r in range(rows)
+    ]

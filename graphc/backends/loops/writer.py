@@ -178,6 +178,11 @@ class Writer(ABC):
         cache of a level, or to be written into the first."""
 
     @abstractmethod
+    def in_register(self, address: Val) -> Val:
+        """The same address. Loops behind it find it in a register, where compilers would otherwise
+        add it up from another one in every turn."""
+
+    @abstractmethod
     def stack_array(self, element: str, count: int, align: int) -> Val:
         """Memory until the function ends. Before all loops and branches only."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -165,6 +166,8 @@ def test_the_largest_tile_keeps_its_accumulators_in_registers(
     moves = [i for i in loop if "rsp" in i and ("ymm" in i or "zmm" in i)]
     assert sum("vfmadd" in i for i in loop) == accumulators
     assert moves == []
+    finding = [i for i in loop if re.match(r"\t(lea|add|sub|inc|cmp|j)", i)]
+    assert len(finding) <= 5, "rows of A are found from one another in every step"
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda t: t.isa)
