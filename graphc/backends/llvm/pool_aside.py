@@ -2,10 +2,11 @@
 
 Linux wakes a thread where it ran last, or where the caller runs: with two processors it does not
 look for an idle one, and in a virtual machine it takes it for a busy one. A worker that is woken on
-the caller's processor has to wait for the caller, which waits for nobody. So it keeps to the other
-processors, as long as the machine does not have more to do than it has processors: where others
-compute, the system knows better. Offsets and numbers stand here as `<NAME>` and are in
-`thread_pool.py`.
+the caller's processor has to wait for the caller, which waits for nobody. So workers keep to the
+other processors, as long as the machine does not have more to do than it has processors: where
+others compute, the system knows better. The caller says so before it wakes them: it alone knows
+where it runs, which after a pause is often another processor than before. Offsets and numbers stand
+here as `<NAME>` and are in `thread_pool.py`.
 """
 
 from __future__ import annotations
@@ -53,29 +54,37 @@ unknown:
   ret i64 <much>
 }
 
-; From now on this worker runs on any processor of the process but this one; on all of them where
-; the machine has much to do. Looked at once a millisecond: more workers than processors are in each
-; other's way all the time.
-define internal void @graphc.pool.step_aside(ptr %slot, i32 %cpu) nounwind {
+; From now on workers run on any processor of the process but this one, the caller's; on all of them
+; where the machine has much to do. `sleepers` are about to be woken. Looked at when the caller has
+; moved, at most once a millisecond, and now and then.
+define internal void @graphc.pool.keep_clear(ptr %pool, i32 %cpu, i32 %sleepers) nounwind {
 entry:
   %mask = alloca [128 x i64], align 16
-  %aside.at = getelementptr i8, ptr %slot, i64 <ASIDE>
-  %looked.at = getelementptr i8, ptr %slot, i64 <LOOKED>
+  %avoided.at = getelementptr i8, ptr %pool, i64 <AVOIDED>
+  %looked.at = getelementptr i8, ptr %pool, i64 <LOOKED>
+  %avoided = load i32, ptr %avoided.at, align 4
+  %this = add i32 %cpu, 1
+  %is.same = icmp eq i32 %avoided, %this
   %now = call i64 @graphc.pool.clock()
   %looked = load i64, ptr %looked.at, align 8
   %since = sub i64 %now, %looked
-  %is.new = icmp sgt i64 %since, <step.aside>
-  br i1 %is.new, label %look, label %done
+  %pause = select i1 %is.same, i64 <look.around>, i64 <step.aside>
+  %is.due = icmp sgt i64 %since, %pause
+  br i1 %is.due, label %look, label %done
 look:
   store i64 %now, ptr %looked.at, align 8
   %process = call i32 @getpid()
   %cores = call i64 @graphc.pool.allowed(ptr %mask, i32 %process)
   %running = call i64 @graphc.pool.running()
-  %has.room = icmp sle i64 %running, %cores
+  %woken = zext i32 %sleepers to i64
+  %much = add i64 %running, %woken
+  %has.room = icmp sle i64 %much, %cores
   %is.within = icmp ult i32 %cpu, 8192
   %goes = and i1 %has.room, %is.within
   br i1 %goes, label %leave, label %stay
 leave:
+  br i1 %is.same, label %done, label %clear
+clear:
   %number = zext i32 %cpu to i64
   %word = lshr i64 %number, 6
   %at = getelementptr i64, ptr %mask, i64 %word
@@ -85,47 +94,31 @@ leave:
   %rest = xor i64 %flag, -1
   %others = and i64 %all, %rest
   store i64 %others, ptr %at, align 8
-  store i64 %now, ptr %aside.at, align 8
-  ; Refused where no processor is left.
-  %refused = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
-  ret void
+  br label %move
 stay:
-  %aside = load i64, ptr %aside.at, align 8
-  %is.aside = icmp ne i64 %aside, 0
-  br i1 %is.aside, label %return, label %done
-return:
-  store i64 0, ptr %aside.at, align 8
-  %ignored = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
-  br label %done
-done:
-  ret void
-}
-
-; Before it sleeps: a worker that keeps away from a processor looks now and then whether others
-; compute.
-define internal void @graphc.pool.look_around(ptr %slot) nounwind {
-entry:
-  %aside.at = getelementptr i8, ptr %slot, i64 <ASIDE>
-  %aside = load i64, ptr %aside.at, align 8
-  %is.aside = icmp ne i64 %aside, 0
-  br i1 %is.aside, label %ask, label %done
-ask:
-  %now = call i64 @graphc.pool.clock()
-  %since = sub i64 %now, %aside
-  %is.long = icmp sgt i64 %since, <look.around>
-  br i1 %is.long, label %look, label %done
-look:
-  store i64 %now, ptr %aside.at, align 8
-  %mask = alloca [128 x i64], align 16
-  %process = call i32 @getpid()
-  %cores = call i64 @graphc.pool.allowed(ptr %mask, i32 %process)
-  %running = call i64 @graphc.pool.running()
-  %is.crowded = icmp sgt i64 %running, %cores
-  br i1 %is.crowded, label %return, label %done
-return:
-  store i64 0, ptr %aside.at, align 8
-  %ignored = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
-  br label %done
+  %is.anywhere = icmp eq i32 %avoided, 0
+  br i1 %is.anywhere, label %done, label %move
+move:
+  %avoids = phi i32 [ %this, %clear ], [ 0, %stay ]
+  store i32 %avoids, ptr %avoided.at, align 4
+  %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
+  %threads = load i32, ptr %threads.at, align 4
+  %count = sext i32 %threads to i64
+  br label %next
+next:
+  %i = phi i64 [ 1, %move ], [ %i.next, %set ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %set, label %done
+set:
+  %place = mul nsw i64 %i, <slot>
+  %offset = add nsw i64 %place, <slots>
+  %slot = getelementptr i8, ptr %pool, i64 %offset
+  %handle.at = getelementptr i8, ptr %slot, i64 <HANDLE>
+  %handle = load i64, ptr %handle.at, align 8
+  ; Refused where no processor is left.
+  %refused = call i32 @pthread_setaffinity_np(i64 %handle, i64 1024, ptr %mask)
+  %i.next = add nsw i64 %i, 1
+  br label %next
 done:
   ret void
 }

@@ -23,6 +23,8 @@ How it works
              What lies between the jobs of a training step is mostly shorter than that moment; to
              wake a thread takes longer than many a job. The turns of waiting in a moment are
              measured when the pool is made: the pauses of processors differ by a factor of five.
+             The caller waits longer: one that sleeps is woken on the processor of the last worker,
+             where both would be in each other's way.
   waking     Jobs with no more than that moment between them are a burst. Sleeping threads are woken
              for the first job of a burst that was worth a grain of work before, by one thread, or
              once that much of it is done. A table knows bursts by their first task: the worth of
@@ -32,7 +34,7 @@ How it works
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
              a job took longer than one thread would have, jobs are computed alone for four
              times what was lost, and for twice as long each time that it happens again soon.
-  aside      A worker that finds itself on the caller's processor keeps to the others from then on,
+  aside      Workers keep to other processors than the caller's, who says so before it wakes them,
              unless the machine has more to do than it has processors (`pool_aside.py`).
   alone      A pool in use (nested, or by another thread) does nothing for a second caller, which
              computes its chunks alone. In the child of a fork there are no workers: the pool's
@@ -52,6 +54,9 @@ from graphc.runtime.threads import MAX_THREADS
 AWAKE_NS = 50_000
 """Of waiting awake."""
 
+LINGER = 20
+"""So many such moments the caller waits awake for the last chunks: a millisecond."""
+
 GRAIN_NS = 30_000
 """Of work that threads are woken for, where it was not measured."""
 
@@ -62,7 +67,7 @@ CROWDED_LOSS_NS = 250_000
 """What it counts for where all of them were woken on the caller's core."""
 
 STEP_ASIDE_NS = 1_000_000
-"""Between two thoughts of stepping aside."""
+"""Between two changes of the processor that workers keep away from."""
 
 LOOK_AROUND_NS = 100_000_000
 """Between two looks whether others compute."""
@@ -84,6 +89,9 @@ _BYTES = TABLE_OFFSET + 16 * _ROWS
 
 # Offsets in the memory of a pool. What different threads write lies in different cache lines.
 _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
+# When the caller last looked whether others compute; the processor, plus 1, that workers keep away
+# from, 0 where they run anywhere.
+LOOKED_OFFSET, AVOIDED_OFFSET = 24, 32
 _BUSY, UNTIL_OFFSET, REST_OFFSET, _ENDED, _BURST, _FIRST, GRAIN_OFFSET = (
     64,
     72,
@@ -97,9 +105,6 @@ GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192
 _STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
-# When the worker last looked whether others compute, 0 where it runs anywhere; when it last thought
-# of stepping aside.
-ASIDE_OFFSET, LOOKED_OFFSET = 40, 48
 
 _OPEN = 1 << 30  # in _STATE: workers may join
 _WAITING = 1 << 29  # in _STATE: the caller sleeps until the last one leaves
@@ -157,9 +162,10 @@ _CONSTANTS = {
     "BURST": _BURST,
     "FIRST": _FIRST,
     "GRAIN": GRAIN_OFFSET,
+    "linger": LINGER,
     "CPU": _CPU,
     "CROWDED": CROWDED_OFFSET,
-    "ASIDE": ASIDE_OFFSET,
+    "AVOIDED": AVOIDED_OFFSET,
     "LOOKED": LOOKED_OFFSET,
     "step.aside": STEP_ASIDE_NS,
     "look.around": LOOK_AROUND_NS,
@@ -196,7 +202,7 @@ declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_getcpu()
-declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 declare i32 @open(ptr, i32, ...)
 declare i64 @read(i32, ptr, i64)
 declare i32 @close(i32)
@@ -283,6 +289,7 @@ open:
   %asleep = icmp sgt i32 %sleepers, 0
   br i1 %asleep, label %wake, label %help
 wake:
+  call void @graphc.pool.keep_clear(ptr %pool, i32 %cpu, i32 %sleepers)
   %others = sub nsw i64 %used, 1
   %others.32 = trunc i64 %others to i32
   call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 129, i32 %others.32, ptr null)
@@ -294,23 +301,27 @@ help:
   %empty = icmp eq i32 %inside, 0
   br i1 %empty, label %close, label %linger
 linger:
+  %worked = call i64 @graphc.pool.clock()
   %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
   %spins = load i32, ptr %spins.at, align 4
+  %most.spins = mul i32 %spins, <linger>
   br label %spin
 spin:
   %spun = phi i32 [ 0, %linger ], [ %spun.next, %pause ]
   %now = load atomic i32, ptr %state acquire, align 4
   %left = icmp eq i32 %now, 0
-  br i1 %left, label %close, label %patient
+  br i1 %left, label %leaves, label %patient
+leaves:
+  %is.late = icmp sgt i32 %spun, %spins
+  br i1 %is.late, label %compare.alone, label %close
 patient:
   %spun.next = add nsw i32 %spun, 1
-  %goes.on = icmp sle i32 %spun, %spins
+  %goes.on = icmp sle i32 %spun, %most.spins
   br i1 %goes.on, label %pause, label %announce
 pause:
   <pause>
   br label %spin
 announce:
-  %worked = call i64 @graphc.pool.clock()
   %before = atomicrmw or ptr %state, i32 <waiting> acq_rel
   br label %check
 check:
@@ -439,7 +450,6 @@ wait:
 crowded:
   ; On the caller's processor: whatever it opened before can do without this thread.
   %count = atomicrmw add ptr %crowded.at, i32 1 monotonic
-  call void @graphc.pool.step_aside(ptr %slot, i32 %here)
   %opened = load atomic i32, ptr %generation acquire, align 4
   %stop.now = load atomic i32, ptr %stop.at acquire, align 4
   %ends.now = icmp ne i32 %stop.now, 0
@@ -458,7 +468,6 @@ pause:
   br label %spin
 doze:
   %seen.asleep = phi i32 [ %seen, %patient ], [ %opened, %crowded ]
-  call void @graphc.pool.look_around(ptr %slot)
   %before = atomicrmw add ptr %sleepers, i32 1 seq_cst
   %again = load atomic i32, ptr %generation seq_cst, align 4
   %unchanged = icmp eq i32 %again, %seen.asleep

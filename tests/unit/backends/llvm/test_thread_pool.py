@@ -242,51 +242,53 @@ def test_the_grain_is_three_times_what_a_thread_takes_to_come() -> None:
 
 PROBES = """
 define i64 @running() { %n = call i64 @graphc.pool.running() ret i64 %n }
-define void @aside(ptr %slot, i32 %cpu) {
-  call void @graphc.pool.step_aside(ptr %slot, i32 %cpu) ret void
+define void @clear(ptr %pool, i32 %cpu, i32 %sleepers) {
+  call void @graphc.pool.keep_clear(ptr %pool, i32 %cpu, i32 %sleepers) ret void
 }
-define void @around(ptr %slot) { call void @graphc.pool.look_around(ptr %slot) ret void }
 """
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "others compute"])
-def test_a_worker_keeps_to_processors_that_the_caller_has_not(others: bool, tmp_path: Path) -> None:
+def test_workers_keep_to_processors_that_the_caller_has_not(others: bool, tmp_path: Path) -> None:
     """Where there is room; the number of threads that run is read from a file of this test."""
     told = tmp_path / "load"
-    target, slot = host_target(), np.zeros(16, np.int64)
+    target = host_target()
     text = Module(target.triple).text() + pool_text(target, "a_create", "a_destroy") + PROBES
     path = '[14 x i8] c"/proc/loadavg\\00"'
     assert path in text
     text = text.replace(path, f'[{len(str(told)) + 1} x i8] c"{told}\\00"')
-    names = ["running", "aside", "around"]
+    names = ["running", "clear", "a_create", "a_destroy"]
     loaded = engine.load(engine.object_code(text, target), names, target, from_process=True)
     running = engine.function(loaded, "running", ctypes.c_int64)
-    aside = engine.function(loaded, "aside", None, ctypes.c_void_p, ctypes.c_int)
-    around = engine.function(loaded, "around", None, ctypes.c_void_p)
+    clear = engine.function(loaded, "clear", None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+    create = engine.function(loaded, "a_create", ctypes.c_void_p, ctypes.c_int32)
+    destroy = engine.function(loaded, "a_destroy", None, ctypes.c_void_p)
     told.write_text(f"0.50 11.22 1.47 {1000 if others else 1}/1500 3284\n")
     assert running() == (1000 if others else 1)
     everywhere = os.sched_getaffinity(0)
-    first = min(everywhere)
-    masks: list[set[int]] = []
-    at = thread_pool.ASIDE_OFFSET // 8
+    first, last = min(everywhere), max(everywhere)
+    tasks = Path("/proc/self/task")
+    before = set(tasks.iterdir())
+    pool = create(2)
+    (worker,) = set(tasks.iterdir()) - before
+    looked = field(pool, thread_pool.LOOKED_OFFSET)
 
-    def worker() -> None:
-        aside(slot.ctypes.data, first)
-        masks.append(os.sched_getaffinity(0))
-        told.write_text("0.50 11.22 1.47 1000/1500 3284\n")
-        around(slot.ctypes.data)
-        masks.append(os.sched_getaffinity(0))
-        slot[at] -= thread_pool.LOOK_AROUND_NS * bool(slot[at])
-        around(slot.ctypes.data)
-        masks.append(os.sched_getaffinity(0))
-        told.unlink()
-        assert running() > 1 << 60
+    def kept(cpu: int, later: int = 0) -> set[int]:
+        looked.value -= later
+        clear(pool, cpu, 1)
+        return os.sched_getaffinity(int(worker.name))
 
-    thread = threading.Thread(target=worker)
-    thread.start()
-    thread.join()
-    kept = everywhere if others or len(everywhere) == 1 else everywhere - {first}
-    assert masks == [kept, kept, everywhere]
+    moves = not others and len(everywhere) > 1
+    assert kept(first) == (everywhere - {first} if moves else everywhere)
+    looked.value = time.clock_gettime_ns(time.CLOCK_MONOTONIC)  # not again within a millisecond
+    assert kept(last) == (everywhere - {first} if moves else everywhere)
+    assert kept(last, thread_pool.STEP_ASIDE_NS) == (everywhere - {last} if moves else everywhere)
+    told.write_text("0.50 11.22 1.47 1000/1500 3284\n")
+    assert kept(last) == (everywhere - {last} if moves else everywhere)
+    assert kept(last, thread_pool.LOOK_AROUND_NS) == everywhere
+    told.unlink()
+    assert running() > 1 << 60
+    destroy(pool)
 
 
 def on_one_processor() -> None:
