@@ -81,9 +81,7 @@ look:
   %has.room = icmp sle i64 %much, %cores
   %is.within = icmp ult i32 %cpu, 8192
   %goes = and i1 %has.room, %is.within
-  br i1 %goes, label %leave, label %stay
-leave:
-  br i1 %is.same, label %done, label %clear
+  br i1 %goes, label %clear, label %stay
 clear:
   %number = zext i32 %cpu to i64
   %word = lshr i64 %number, 6

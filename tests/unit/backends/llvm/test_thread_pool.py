@@ -248,24 +248,30 @@ define void @clear(ptr %pool, i32 %cpu, i32 %sleepers) {
 """
 
 
-@pytest.mark.parametrize("others", [False, True], ids=["alone", "others compute"])
-def test_workers_keep_to_processors_that_the_caller_has_not(others: bool, tmp_path: Path) -> None:
-    """Where there is room; the number of threads that run is read from a file of this test."""
-    told = tmp_path / "load"
+def own_code(replaced: str, by: str) -> engine.Loaded:
+    """The pool's, with another piece of text, and the probes."""
     target = host_target()
     text = Module(target.triple).text() + pool_text(target, "a_create", "a_destroy") + PROBES
-    path = '[14 x i8] c"/proc/loadavg\\00"'
-    assert path in text
-    text = text.replace(path, f'[{len(str(told)) + 1} x i8] c"{told}\\00"')
+    assert text.count(replaced) == 1
     names = ["running", "clear", "a_create", "a_destroy"]
-    loaded = engine.load(engine.object_code(text, target), names, target, from_process=True)
+    code = engine.object_code(text.replace(replaced, by), target)
+    return engine.load(code, names, target, from_process=True)
+
+
+@pytest.mark.parametrize("load", ["alone", "full", "crowded"])
+def test_workers_keep_to_processors_that_the_caller_has_not(load: str, tmp_path: Path) -> None:
+    """Where there is room; the number of threads that run is read from a file of this test."""
+    told, everywhere = tmp_path / "load", os.sched_getaffinity(0)
+    loaded = own_code(
+        '[14 x i8] c"/proc/loadavg\\00"', f'[{len(str(told)) + 1} x i8] c"{told}\\00"'
+    )
     running = engine.function(loaded, "running", ctypes.c_int64)
     clear = engine.function(loaded, "clear", None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
     create = engine.function(loaded, "a_create", ctypes.c_void_p, ctypes.c_int32)
     destroy = engine.function(loaded, "a_destroy", None, ctypes.c_void_p)
-    told.write_text(f"0.50 11.22 1.47 {1000 if others else 1}/1500 3284\n")
-    assert running() == (1000 if others else 1)
-    everywhere = os.sched_getaffinity(0)
+    count = {"alone": 1, "full": len(everywhere), "crowded": 1000}[load]
+    told.write_text(f"0.50 11.22 1.47 {count}/1500 3284\n")
+    assert running() == count
     first, last = min(everywhere), max(everywhere)
     tasks = Path("/proc/self/task")
     before = set(tasks.iterdir())
@@ -273,21 +279,45 @@ def test_workers_keep_to_processors_that_the_caller_has_not(others: bool, tmp_pa
     (worker,) = set(tasks.iterdir()) - before
     looked = field(pool, thread_pool.LOOKED_OFFSET)
 
-    def kept(cpu: int, later: int = 0) -> set[int]:
-        looked.value -= later
+    def kept(cpu: int, since: int) -> set[int]:
+        """Where the worker runs after a look so many nanoseconds since the one before."""
+        looked.value = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - since
         clear(pool, cpu, 1)
         return os.sched_getaffinity(int(worker.name))
 
-    moves = not others and len(everywhere) > 1
-    assert kept(first) == (everywhere - {first} if moves else everywhere)
-    looked.value = time.clock_gettime_ns(time.CLOCK_MONOTONIC)  # not again within a millisecond
-    assert kept(last) == (everywhere - {first} if moves else everywhere)
-    assert kept(last, thread_pool.STEP_ASIDE_NS) == (everywhere - {last} if moves else everywhere)
+    moves = load == "alone" and len(everywhere) > 1
+    just_now, moved, long_ago = -(10**9), thread_pool.STEP_ASIDE_NS, thread_pool.LOOK_AROUND_NS
+    assert kept(first, long_ago) == (everywhere - {first} if moves else everywhere)
+    assert kept(last, just_now) == (everywhere - {first} if moves else everywhere)
+    assert kept(last, moved) == (everywhere - {last} if moves else everywhere)
     told.write_text("0.50 11.22 1.47 1000/1500 3284\n")
-    assert kept(last) == (everywhere - {last} if moves else everywhere)
-    assert kept(last, thread_pool.LOOK_AROUND_NS) == everywhere
+    assert kept(last, just_now) == (everywhere - {last} if moves else everywhere)
+    assert kept(last, long_ago) == everywhere
     told.unlink()
     assert running() > 1 << 60
+    destroy(pool)
+
+
+def test_a_caller_that_waited_awake_for_too_long_gives_way_too() -> None:
+    """It waits for a second here, so that it never sleeps, for a part of 50 ms."""
+    loaded = own_code(f"mul i32 %spins, {thread_pool.LINGER}", "mul i32 %spins, 20000")
+    create = engine.function(loaded, "a_create", ctypes.c_void_p, ctypes.c_int32)
+    destroy = engine.function(loaded, "a_destroy", None, ctypes.c_void_p)
+    pool, caller, helped = create(2), threading.get_ident(), threading.Event()
+
+    def part(_context: int, index: int) -> None:
+        if threading.get_ident() != caller:
+            helped.set()
+            time.sleep(0.05)
+        elif index == 0:
+            helped.wait(1)
+
+    pointers = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(part)
+    run = ctypes.CFUNCTYPE(None, *pointers)(field(pool, 0).value)
+    run(pool, ctypes.cast(task, ctypes.c_void_p), None, 2)
+    assert helped.is_set()
+    assert field(pool, thread_pool.REST_OFFSET).value > thread_pool.LEAST_PAUSE_NS
     destroy(pool)
 
 
