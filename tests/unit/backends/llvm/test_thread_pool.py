@@ -299,26 +299,38 @@ def test_workers_keep_to_processors_that_the_caller_has_not(load: str, tmp_path:
 
 
 def test_a_caller_that_waited_awake_for_too_long_gives_way_too() -> None:
-    """It waits for a second here, so that it never sleeps, for a part of 50 ms."""
+    """It waits for a second here, so that it never sleeps, for a part of 0.2 s."""
     loaded = own_code(f"mul i32 %spins, {thread_pool.LINGER}", "mul i32 %spins, 20000")
     create = engine.function(loaded, "a_create", ctypes.c_void_p, ctypes.c_int32)
     destroy = engine.function(loaded, "a_destroy", None, ctypes.c_void_p)
     pool, caller, helped = create(2), threading.get_ident(), threading.Event()
+    computed: set[int] = set()
 
     def part(_context: int, index: int) -> None:
+        computed.add(threading.get_ident())
         if threading.get_ident() != caller:
             helped.set()
-            time.sleep(0.05)
+            time.sleep(0.2)
         elif index == 0:
-            helped.wait(1)
+            helped.wait(0.05)
 
     pointers = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(part)
     run = ctypes.CFUNCTYPE(None, *pointers)(field(pool, 0).value)
-    run(pool, ctypes.cast(task, ctypes.c_void_p), None, 2)
-    assert helped.is_set()
-    assert field(pool, thread_pool.REST_OFFSET).value > thread_pool.LEAST_PAUSE_NS
+    rest = field(pool, thread_pool.REST_OFFSET)
+    for _ in range(100):
+        # A pool that rests computes alone: one that was helped gave way at the end, if at all.
+        rest.value = field(pool, thread_pool.UNTIL_OFFSET).value = 0
+        computed.clear()
+        helped.clear()
+        run(pool, ctypes.cast(task, ctypes.c_void_p), None, 2)
+        if len(computed) == 2:
+            break
+    found = rest.value
     destroy(pool)
+    if len(computed) < 2:
+        pytest.skip("others have the processors: no worker came in 100 jobs")
+    assert found > thread_pool.LEAST_PAUSE_NS
 
 
 def on_one_processor() -> None:
