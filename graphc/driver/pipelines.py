@@ -39,7 +39,7 @@ GPU_FUSED = (
 """For a GPU: what a launch costs is more than what a small product saves by staying alone, and
 tiles are shared among blocks by whoever writes the kernels, which move whole vectors of whole
 arrays."""
-PLAN = "plan-memory"
+PLAN = "fuse-chunks,plan-memory"
 GPU_PLAN = "plan-memory{side_by_side = true}"
 KERNELS = f"{FUSED},{PLAN}"
 

@@ -5,6 +5,8 @@
     gemm … schedule {parallel = "batch", chunk = 2}       2 products of those over a batch
     gemm … schedule {beside = true}                       while the product before it is computed
     loop … schedule {beside = true}                       while the loop before it runs
+    kernel … schedule {parallel = 0, chunk = 16, behind = true}   each chunk right behind the one
+                                                          of the operation before it
     index.… schedule {parallel = "rows", chunk = 13}      13 rows of the index and of the result
     update_rows … schedule {parallel = "numbers", chunk = 32}  32 numbers of each row
     conv … schedule {parallel = "images", chunk = 4}      4 images; `conv.data_grad`, `pool.*` too
@@ -55,10 +57,15 @@ MOST_PARTS = 1024
 
 @dataclass(frozen=True)
 class Schedule(Params):
-    """`parallel`: what is cut into chunks; `chunk`: how long each is, the last may be shorter."""
+    """`parallel`: what is cut into chunks; `chunk`: how long each is, the last may be shorter.
+
+    behind  a chunk is computed by the same thread right behind that of the operation before it,
+            which makes what it reads; there are as many (`passes/analysis/chunk_groups.py`)
+    """
 
     parallel: int | str | None = None
     chunk: int = 0
+    behind: bool = False
 
     @property
     def is_parallel(self) -> bool:
@@ -384,6 +391,19 @@ def is_beside(op: Operation) -> bool:
     return isinstance(op.schedule, ProductSchedule | LoopSchedule) and op.schedule.beside
 
 
+def is_behind(op: Operation) -> bool:
+    """Whether each chunk is computed right behind that of the operation before it."""
+    return isinstance(op.schedule, Schedule) and op.schedule.behind
+
+
+def has_one_behind(op: Operation) -> bool:
+    """Whether chunks of the next operation are computed right behind those of this one."""
+    after = op.next
+    while after is not None and isinstance(after.opdef.codegen, View):
+        after = after.next
+    return after is not None and is_behind(after)
+
+
 def check_loop_schedule(op: Operation) -> Iterable[str]:
     """What is wrong with the schedule of a loop."""
     if not op.schedule_as(LoopSchedule).beside:
@@ -429,7 +449,7 @@ def check_schedule(op: Operation) -> Iterable[str]:
         yield from (f"a nest requires {what}" for what in _check_nest(nest))
     schedule = schedule_of(op)
     if schedule is None:
-        if isinstance(op.schedule, Schedule) and op.schedule.chunk:
+        if isinstance(op.schedule, Schedule) and (op.schedule.chunk or op.schedule.behind):
             yield "a schedule with a chunk says what is cut into them: `parallel`"
         return
     if schedule.chunk < 1:

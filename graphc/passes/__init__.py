@@ -19,6 +19,7 @@ from graphc.passes.expand_nodes import ExpandNodes
 from graphc.passes.expand_training import ExpandTraining
 from graphc.passes.fold_constants import FoldConstants
 from graphc.passes.fold_scales import FoldScales
+from graphc.passes.fuse_chunks import FuseChunks
 from graphc.passes.fuse_epilogues import FuseEpilogues
 from graphc.passes.fuse_kernels import FuseKernels
 from graphc.passes.fuse_patches import FusePatches
@@ -79,6 +80,7 @@ PASSES: dict[str, type[Pass]] = {
         ScheduleLoops,
         SplitWork,
         ChooseSchedule,
+        FuseChunks,
         PackParameters,
         PlanMemory,
     )

@@ -16,7 +16,8 @@ it has been read.
 
 Algorithm: one walk in program order finds when each buffer is in use, until its last reader
 (`analysis/liveness.py`; views count as readers); `analysis/arena.py` gives them offsets. Loops that
-run at the same time share no memory: what the steps of each need is one buffer. A kernel
+run at the same time share no memory: what the steps of each need is one buffer. Operations that are
+computed chunk by chunk, one behind the other, are one moment too. A kernel
 without reductions may write its result over an operand that dies there, if it reads that operand
 element by element at the result's dims. What an operation works in is in use during that operation
 alone. With `side_by_side` operations come into the order of their levels (`analysis/levels.py`),
@@ -42,7 +43,7 @@ from graphc.ops.kernel import COPY
 from graphc.ops.loop import loop_parts
 from graphc.ops.movement import reshape
 from graphc.ops.parts import walked_values
-from graphc.ops.schedules import has_one_beside, is_beside
+from graphc.ops.schedules import has_one_behind, has_one_beside, is_behind, is_beside
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
 from graphc.passes.analysis.levels import levels_of, order_by_levels
@@ -162,7 +163,7 @@ def _begin(operations: Sequence[Operation]) -> dict[Operation, int]:
     found: dict[Operation, int] = {}
     now = 0
     for position, op in enumerate(operations):
-        if not is_view(op) and not is_beside(op):
+        if not is_view(op) and not is_beside(op) and not is_behind(op):
             now = position
         found[op] = position if is_view(op) else now
     return found
@@ -216,7 +217,10 @@ def _is_read_before(
     """Whether the last read of `argument` comes before `root` is written over it."""
     assert root.op is not None
     written, last_read = position[root.op], liveness.ranges[argument].end
-    if last_read == written:
+    if liveness.operations[last_read] is root.op:
+        others = (op for op in _readers(argument) if op in position and op is not root.op)
+        if any(position[op] >= written for op in others):
+            return False
         return can_write_over(root.op, root, argument, liveness)
     return last_read < written
 
@@ -316,7 +320,8 @@ class _Lives:
         if not self._side_by_side:
             moments: list[list[Operation]] = []
             for op in block:
-                if isinstance(op.opdef.codegen, Loop) and is_beside(op):
+                goes_on = has_one_behind(op) if is_view(op) else is_behind(op)
+                if goes_on or (isinstance(op.opdef.codegen, Loop) and is_beside(op)):
                     moments[-1].append(op)
                 else:
                     moments.append([op])

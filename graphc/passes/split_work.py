@@ -47,7 +47,7 @@ from graphc.ir.codegen import Loop, View, WindowProduct
 from graphc.ir.context import Context
 from graphc.ir.core import Block, Function, Module, Operation, Value
 from graphc.ir.traversal import function_of, straight_blocks
-from graphc.ir.types import Dim, TensorType, bound_elements, bound_of
+from graphc.ir.types import TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import (
     CONV,
@@ -59,7 +59,6 @@ from graphc.ops.convolution import (
 from graphc.ops.depthwise import DepthwiseParams, DepthwiseWeightGradParams, depthwise_shape
 from graphc.ops.kernel import GEMM
 from graphc.ops.loop import loop_parts
-from graphc.ops.parts import walked_values
 from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ChannelSchedule,
@@ -79,7 +78,7 @@ from graphc.ops.schedules import (
     schedule_of,
 )
 from graphc.ops.update_rows import block_of, row_update, row_width
-from graphc.passes.analysis.iteration import dims_of
+from graphc.passes.analysis.iteration import kernel_space
 from graphc.passes.analysis.window_products import (
     by_windows,
     by_winograd,
@@ -290,7 +289,7 @@ def kernel_chunks(
     work = kernel_ns(kernel)
     if work < grain or not kernel.results:
         return KernelSchedule()
-    space = _space(kernel)
+    space = kernel_space(kernel)
     folded = folded_axes(kernel)
     free = [axis for axis, dim in enumerate(space) if axis not in folded and bound_of(dim) > 1]
     if not free:
@@ -465,17 +464,6 @@ def _length(extent: int, work: float, most: int, multiple: int, least: float = C
     """Of chunks that each do enough, all of about the same length."""
     parts = max(min(int(work / least), most, -(-extent // multiple)), 1)
     return -(-extent // parts // multiple) * multiple
-
-
-def _space(kernel: Operation) -> tuple[Dim, ...]:
-    """The extent of each axis: every value that is walked has it, or 1."""
-    values = walked_values(kernel.regions[0].block)
-    extents: list[Dim] = [1] * len(dims_of(values[0]))
-    for value in values:
-        for axis, dim in enumerate(dims_of(value)):
-            if dim != 1:
-                extents[axis] = dim
-    return tuple(extents)
 
 
 def _line(kernel: Operation) -> int:

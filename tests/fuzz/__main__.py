@@ -24,6 +24,7 @@ KINDS = {
     "networks": "tests.fuzz.test_random_networks",
     "loops": "tests.fuzz.test_random_loops",
     "splits": "tests.fuzz.test_random_splits",
+    "chains": "tests.fuzz.test_random_chains",
     "mel": "tests.fuzz.test_random_mel",
     "model-files": "tests.fuzz.test_model_files",
     "cuda": "tests.fuzz.test_random_cuda",

@@ -6,7 +6,7 @@ python -m tests.fuzz.test_random_splits 1234          judge this seed again
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from graphc.passes import pipeline
 from graphc.passes.manager import PassManager
 from tests.support.compiling import call
 from tests.support.guarded import GuardedFunction
-from tests.support.native import runnable_targets
+from tests.support.native import last_chunk_first, runnable_targets
 from tests.support.random_functions import RandomFunction, make_function
 from tests.support.random_splits import cut_at_random
 from tests.support.seed_runs import judged
@@ -31,6 +31,8 @@ FUNCTIONS = 100
 CHUNKS = 6
 FEW = 25
 COUNTS = (1, 2, 3, 8)
+
+Arrays = Mapping[str, np.ndarray]
 
 
 def _cut(made: RandomFunction, seed: int, *, first: bool) -> tuple[Module, int]:
@@ -63,15 +65,22 @@ def judge(seed: int, backends: Sequence[str] = ()) -> str:
         for threads in COUNTS:
             compiled.threads = threads
             got = call(GuardedFunction(compiled), signature, made.arguments, made.sizes)
-            problems += [
-                f"{target.isa}, {threads} threads, {name}: {got[name]}, not {value}"
-                for name, value in expected.items()
-                if not np.array_equal(got[name], value)
-            ]
+            problems += _differences(f"{target.isa}, {threads} threads", got, expected)
+        with last_chunk_first(compiled):
+            got = call(compiled, signature, made.arguments, made.sizes)
+            problems += _differences(f"{target.isa}, last chunk first", got, expected)
     if not problems:
         return ""
     again = f"repeat with: python -m tests.fuzz.test_random_splits {seed}"
     return "\n".join([*problems, again, f"{made.sizes}", str(module)])
+
+
+def _differences(how: str, got: Arrays, expected: Arrays) -> list[str]:
+    return [
+        f"{how}, {name}: {got[name]}, not {value}"
+        for name, value in expected.items()
+        if not np.array_equal(got[name], value)
+    ]
 
 
 def test_a_few_random_functions_in_parts() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ctypes
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 
 from graphc.backends.llvm.runtime import compile_function
 from graphc.backends.llvm.target import X86_64, Target, host_target
+from graphc.backends.native import NativeFunction
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Module
 from graphc.ir.evaluate import evaluate
@@ -21,6 +25,27 @@ TOLERANCE = {"f32": 2e-5, "f64": 1e-12, "i32": 0.0, "i64": 0.0, "i1": 0.0}
 def runnable_targets() -> tuple[Target, Target]:
     """The narrowest target and this machine: masks or none, fused multiply-add or not."""
     return X86_64, host_target()
+
+
+Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, ctypes.c_int64)
+
+
+@contextmanager
+def last_chunk_first(function: NativeFunction) -> Generator[list[int]]:
+    """Calls of the function compute chunks from the last to the first; gives how many there are in
+    each job."""
+    counts: list[int] = []
+
+    def run(_pool: int, task: object, context: int, count: int) -> None:
+        counts.append(count)
+        for i in reversed(range(count)):
+            task(context, i)  # type: ignore[operator]  # a function of ctypes
+
+    kept = Run(run)
+    pool = (ctypes.c_void_p * 1)(ctypes.cast(kept, ctypes.c_void_p).value)
+    with patch.object(function, "_pool_address", lambda _: ctypes.addressof(pool)):
+        yield counts
 
 
 def random_arguments(signature: Signature, sizes: Sizes, *, seed: int = 0) -> dict[str, np.ndarray]:

@@ -18,7 +18,13 @@ from graphc.backends.loops.indexed import LookedUp, emit_indexed
 from graphc.backends.loops.moves import emit_move, move_of
 from graphc.backends.loops.nests import NestFunction, emit_nest
 from graphc.backends.loops.padding import emit_padding, padding_chunks
-from graphc.backends.loops.parallel_for import WholeCall, chunk_count, emit_calls, emit_task
+from graphc.backends.loops.parallel_for import (
+    ChunkCall,
+    WholeCall,
+    chunk_count,
+    emit_calls,
+    emit_task,
+)
 from graphc.backends.loops.pooling import Pooling, emit_pooling
 from graphc.backends.loops.prepacking import emit_prepacked, whole_copies
 from graphc.backends.loops.selection import Selected, emit_selection
@@ -76,10 +82,13 @@ from graphc.ops.schedules import (
     LaneSchedule,
     LookupSchedule,
     NestSchedule,
+    has_one_behind,
     has_one_beside,
+    is_behind,
     schedule_of,
 )
 from graphc.ops.update_rows import row_update
+from graphc.passes.analysis.chunk_groups import require_behind
 from graphc.passes.analysis.loopnest import Chunking, Nest, Size, constants_of, copy_nest
 from graphc.passes.analysis.nest_schedules import scheduled_nests
 from graphc.passes.analysis.window_products import (
@@ -114,6 +123,7 @@ class EntryPart(Walker[Val, Val]):
     homes   the places of arguments, and of what the parts before computed; those of this part are
             added
     beside  functions, pointers and sizes of products that wait for those computed beside them
+    chunks  calls for each chunk that wait for those behind them, and what they are given
     """
 
     def __init__(
@@ -132,6 +142,8 @@ class EntryPart(Walker[Val, Val]):
         self.context, self.reserve_context = self.code.stack_words()
         self.context_slots = 0
         self.beside: list[tuple[str, list[Val], Sequence[str]]] = []
+        self.chunks: list[ChunkCall] = []
+        self.given: list[Val] = []
         self.results = _result_slots(signature)
         self.homes = homes
         super().__init__(_Where(homes, self._address))
@@ -151,6 +163,7 @@ class EntryPart(Walker[Val, Val]):
     def finish(self) -> None:
         """The end of the function, and workspace for tasks, now that its size is known."""
         self._compute_beside()
+        self._compute_chunks()
         self.reserve_context(self.context_slots)
         self.code.leave([self.status])
 
@@ -163,6 +176,14 @@ class EntryPart(Walker[Val, Val]):
         self.code.remark(_described(op))
 
     def compute(self, op: Operation) -> None:
+        if is_behind(op):
+            require_behind(op)
+        self._compute(op)
+        # The time of each operation is taken for itself.
+        if self.around is not None or not has_one_behind(op):
+            self._compute_chunks()
+
+    def _compute(self, op: Operation) -> None:
         match op.opdef.codegen:
             case Kernel():
                 constants = self._constants(op)
@@ -280,10 +301,29 @@ class EntryPart(Walker[Val, Val]):
     def _parallel_for(
         self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
     ) -> None:
-        """The call in chunks. One table serves all operations: each ends before the next begins."""
-        task = emit_task(self.module, function, len(pointers), symbols, chunking)
+        """The call in chunks, now. One table serves all operations: each ends before the next
+        begins."""
+        task = emit_task(
+            self.module, [ChunkCall(function, 0, len(pointers), tuple(symbols), chunking)]
+        )
         chunks = chunk_count(self.code, chunking, self.sizes)
         self._hand_out(task, [*pointers, *(self.sizes[name] for name in symbols)], chunks)
+
+    def _in_chunks(
+        self, function: str, pointers: Sequence[Val], symbols: Sequence[str], chunking: Chunking
+    ) -> None:
+        """The call for each chunk, in the tasks of the operation before it if it is behind that."""
+        made = ChunkCall(function, len(self.given), len(pointers), tuple(symbols), chunking)
+        self.chunks.append(made)
+        self.given += [*pointers, *(self.sizes[name] for name in symbols)]
+
+    def _compute_chunks(self) -> None:
+        """The calls for each chunk that wait, as one task."""
+        calls, given = self.chunks, self.given
+        self.chunks, self.given = [], []
+        if calls:
+            chunks = chunk_count(self.code, calls[0].chunking, self.sizes)
+            self._hand_out(emit_task(self.module, calls), given, chunks)
 
     def _hand_out(self, task: str, given: Sequence[Val], count: Val) -> None:
         """The calls of a task for all numbers below `count`, with a table of what is given."""
@@ -331,7 +371,7 @@ class EntryPart(Walker[Val, Val]):
         pointers = self._factors(op)
         for kind, i in made.accesses:
             pointers.append(inputs[i - 1] if kind == "operand" else self.where[op.results[i]])
-        self._parallel_for(made.name, pointers, made.symbols, made.chunking)
+        self._in_chunks(made.name, pointers, made.symbols, made.chunking)
 
     def _nest_call(
         self,
@@ -347,7 +387,7 @@ class EntryPart(Walker[Val, Val]):
             for kind, i in made.accesses
         ]
         if nest.chunking is not None:
-            self._parallel_for(made.name, pointers, made.symbols, nest.chunking)
+            self._in_chunks(made.name, pointers, made.symbols, nest.chunking)
         else:
             self._call(made.name, pointers, made.symbols)
 
@@ -365,7 +405,7 @@ class EntryPart(Walker[Val, Val]):
             self._call(name, pointers, product.symbols())
             return
         chunking = Chunking(0, Size(), product.cut_extent, schedule.chunk)
-        self._parallel_for(name, pointers, product.symbols(), chunking)
+        self._in_chunks(name, pointers, product.symbols(), chunking)
 
     def _factors(self, op: Operation) -> list[Val]:
         """Where a product reads its factors: in copies, which are made here, if it wants them."""
@@ -401,9 +441,10 @@ class EntryPart(Walker[Val, Val]):
         if chunking is None:
             self._call(name, pointers, what.symbols())
         else:
-            self._parallel_for(name, pointers, what.symbols(), chunking)
+            self._in_chunks(name, pointers, what.symbols(), chunking)
         if what.sums_chunks:
             assert chunking is not None
+            self._compute_chunks()
             name = emit_chunk_sum(self.module, self.machine, what.weights, what.dtype, chunking)
             self._call(name, [result, made[what.is_padded]], what.symbols())
 
@@ -438,7 +479,7 @@ class EntryPart(Walker[Val, Val]):
         if schedule is None:
             self._call(function, pointers, images.symbols)
         else:
-            self._parallel_for(
+            self._in_chunks(
                 function, pointers, images.symbols, Chunking(0, Size(), images, schedule.chunk)
             )
 

@@ -26,21 +26,36 @@ from graphc.backends.loops.writer import ModuleWriter, Writer
 from graphc.passes.analysis.loopnest import Chunking
 
 
-def emit_task(
-    module: ModuleWriter, function: str, pointers: int, symbols: Sequence[str], chunking: Chunking
-) -> str:
-    """`@name` of the task that calls `function(pointers…, sizes…, begin, end)` for a chunk."""
+@dataclass(frozen=True, slots=True)
+class ChunkCall:
+    """The call of `function(pointers…, sizes…, begin, end)` for a chunk, with the sizes that
+    `symbols` name; pointers and sizes stand in the context from `slot` on."""
+
+    function: str
+    slot: int
+    pointers: int
+    symbols: tuple[str, ...]
+    chunking: Chunking
+
+
+def emit_task(module: ModuleWriter, calls: Sequence[ChunkCall]) -> str:
+    """`@name` of the task that makes these calls for a chunk, one after the other."""
     code = module.body()
     context, number = Val("%context", PTR), Val("%index", I64)
-    arguments = [_loaded(code, context, i, PTR) for i in range(pointers)]
-    sizes = {name: _loaded(code, context, i, I64) for i, name in enumerate(symbols, pointers)}
-    begin = mul(code, number, index(chunking.length))
-    end = smaller(
-        code, add(code, begin, index(chunking.length)), size_value(code, chunking.extent, sizes)
-    )
-    step = size_value(code, chunking.step, sizes)
-    given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
-    code.invoke(function, given)
+    for call in calls:
+        chunking, slots = call.chunking, range(call.slot, call.slot + call.pointers)
+        arguments = [_loaded(code, context, slot, PTR) for slot in slots]
+        sizes = {
+            name: _loaded(code, context, slot, I64)
+            for slot, name in enumerate(call.symbols, slots.stop)
+        }
+        begin = mul(code, number, index(chunking.length))
+        end = smaller(
+            code, add(code, begin, index(chunking.length)), size_value(code, chunking.extent, sizes)
+        )
+        step = size_value(code, chunking.step, sizes)
+        given = [*arguments, *sizes.values(), mul(code, begin, step), mul(code, end, step)]
+        code.invoke(call.function, given)
     code.leave()
     return module.add("task", (context, number), code, only_calls=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import Dim
-from graphc.ops.parts import parts_joined
+from graphc.ops.parts import parts_joined, walked_values
 from graphc.ops.reduction import ReduceParams
 
 
@@ -50,3 +50,14 @@ def varies_in_leading_dims(dims: Sequence[Dim], space: Sequence[Dim]) -> bool:
         elif ended and own != 1:
             return False
     return True
+
+
+def kernel_space(kernel: Operation) -> tuple[Dim, ...]:
+    """The extent of each axis of a kernel: every value that is walked has it, or 1."""
+    values = walked_values(kernel.regions[0].block)
+    extents: list[Dim] = [1] * len(dims_of(values[0]))
+    for value in values:
+        for axis, dim in enumerate(dims_of(value)):
+            if dim != 1:
+                extents[axis] = dim
+    return tuple(extents)

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from graphc.ir.codegen import Collective, FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
@@ -18,8 +19,9 @@ from graphc.ir.placement import Address
 from graphc.ir.types import Symbol, TensorType
 from graphc.ops.loop import loop_parts
 from graphc.ops.parts import walked_values
-from graphc.ops.schedules import is_beside
+from graphc.ops.schedules import is_behind, is_beside
 from graphc.ops.update_rows import updates
+from graphc.passes.analysis.chunk_groups import ranges_in_chunks
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 
 ALIGNMENT = 64
@@ -171,15 +173,25 @@ class _Arena:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """Bytes from `start` to `end` of the arena, or all of an argument or a result."""
+    """Bytes from `start` to `end` of the arena, or all of an argument or a result.
+
+    in_ranges  each chunk of an operation touches a range of its own
+    """
 
     memory: str
     start: int
     end: int
     is_written: bool
+    in_ranges: bool = False
 
     def disturbs(self, other: _Touched) -> bool:
-        """Whether the order matters."""
+        """Whether the order matters, but for that in each chunk."""
+        if (
+            self.in_ranges
+            and other.in_ranges
+            and (self.start, self.end) == (other.start, other.end)
+        ):
+            return False
         return (
             (self.is_written or other.is_written)
             and self.memory == other.memory
@@ -217,13 +229,15 @@ class _Checker:
             if is_view(op):
                 self._root[op.result] = self._root[op.operands[0]]
                 continue
-            first = len(self._touched)
-            for value in op.operands:
-                self._read(op, self._root[value])
+            first, ranges = len(self._touched), ranges_in_chunks(op)
+            for value, own in zip(
+                op.operands, ranges.own if ranges else repeat(False), strict=False
+            ):
+                self._read(op, self._root[value], in_ranges=own)
             if not op.opdef.has(Trait.TERMINATOR):
                 self._operation(op)
             touched = self._touched[first:]
-            if not is_beside(op):
+            if not is_beside(op) and not is_behind(op):
                 together = touched
                 continue
             if any(a.disturbs(b) for a in touched for b in together):
@@ -288,7 +302,7 @@ class _Checker:
                 ):
                     self._say(op, f"writes {place} over its operand {_name(root)}")
         for value in op.results:
-            self._write(op, value)
+            self._write(op, value, in_ranges=ranges_in_chunks(op) is not None)
         for value in op.results:
             if not self._is_intact(value):
                 self._say(op, f"writes two results to {self._place[value]}")
@@ -369,10 +383,10 @@ class _Checker:
         sizes = x.tensor.bound_bytes, y.tensor.bound_bytes
         return a.index < b.index + sizes[1] and b.index < a.index + sizes[0]
 
-    def _write(self, op: Operation, value: Value) -> None:
+    def _write(self, op: Operation, value: Value, *, in_ranges: bool = False) -> None:
         place = self._place[value]
         size = value.tensor.bound_bytes
-        self._touch(place, size, is_written=True)
+        self._touch(place, size, is_written=True, in_ranges=in_ranges)
         if place.kind != "arena":
             self._outside[place] = value
         elif size > 0:
@@ -388,15 +402,16 @@ class _Checker:
             return self._arena.holds(place.index, root)
         return self._outside.get(place) is root
 
-    def _touch(self, place: Address, size: int, *, is_written: bool) -> None:
+    def _touch(self, place: Address, size: int, *, is_written: bool, in_ranges: bool) -> None:
         start, size = (place.index, size) if place.kind == "arena" else (0, 1)
         memory = "arena" if place.kind == "arena" else f"{place.kind} {place.index}"
         if place.kind in ("arena", "argument", "result"):
-            self._touched.append(_Touched(memory, start, start + size, is_written))
+            self._touched.append(_Touched(memory, start, start + size, is_written, in_ranges))
 
-    def _read(self, op: Operation, root: Value) -> None:
+    def _read(self, op: Operation, root: Value, *, in_ranges: bool = False) -> None:
         if (place := self._place.get(root)) is not None:
-            self._touch(place, root.tensor.bound_bytes, is_written=False)
+            size = root.tensor.bound_bytes
+            self._touch(place, size, is_written=False, in_ranges=in_ranges)
         if not self._is_intact(root):
             self._say(op, f"reads {_name(root)}, whose memory holds something else by then")
 
