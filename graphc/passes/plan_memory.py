@@ -177,7 +177,7 @@ def _place_yields(loop: Operation) -> dict[Value, Address]:
     """
     parts = loop_parts(loop)
     liveness = live_ranges(parts.block)
-    position = {op: i for i, op in enumerate(liveness.operations)}
+    position = _begin(liveness.operations)
     terminator = parts.block.end
     outside: dict[Value, Address] = {}
     carried = len(parts.carry_out)

@@ -195,17 +195,17 @@ def _misfit(op: Operation) -> str:
             return what
         assert ranges is not None
         wanted = chunk_behind(ranges, leader, chunk)
-        if _chunk(member) != wanted or reads_a_copy(member):
-            return (
-                f"chunks of {wanted} that read no copy, got {_chunk(member)}"
-                if wanted
-                else ("as many chunks as those before it")
-            )
+        if not wanted:
+            return "as many chunks as those before it"
+        if _chunk(member) != wanted:
+            return f"chunks of {wanted}, got {_chunk(member)}"
+        if _reads_a_copy(member):
+            return "a first factor that is not copied before all chunks"
         group.add(member, ranges)
     return ""
 
 
-def reads_a_copy(op: Operation) -> bool:
+def _reads_a_copy(op: Operation) -> bool:
     """Whether a copy of the first factor is made before all chunks of a product."""
     schedule = op.schedule
     return (
