@@ -60,7 +60,8 @@ class Schedule(Params):
     """`parallel`: what is cut into chunks; `chunk`: how long each is, the last may be shorter.
 
     behind  a chunk is computed by the same thread right behind that of the operation before it,
-            which makes what it reads; there are as many (`passes/analysis/chunk_groups.py`)
+            which makes what it reads; there are as many (`passes/analysis/chunk_groups.py`, which
+            says for what operations)
     """
 
     parallel: int | str | None = None
@@ -333,6 +334,11 @@ class ConvSchedule(ImagesSchedule):
     tiles: tuple[ConvTile, ...] = ()
     grid: WindowTile | None = None
 
+    @property
+    def parts(self) -> int:
+        """Of the result of one image."""
+        return self.column_parts * self.feature_parts
+
 
 @dataclass(frozen=True)
 class WeightGradSchedule(Schedule):
@@ -371,18 +377,30 @@ def can_be_beside(op: Operation) -> bool:
 
 def product_before(op: Operation) -> Operation | None:
     """The product right before an operation, but for views; None where something else is."""
-    before = op.previous
-    while before is not None and isinstance(before.opdef.codegen, View):
-        before = before.previous
+    before = operation_before(op)
     is_product = before is not None and isinstance(before.schedule, ProductSchedule)
     return before if is_product and before is not None and not before.regions else None
 
 
-def has_one_beside(op: Operation) -> bool:
-    """Whether the product or loop after this one is computed at the same time."""
+def operation_before(op: Operation) -> Operation | None:
+    """The operation right before another one, but for views."""
+    before = op.previous
+    while before is not None and isinstance(before.opdef.codegen, View):
+        before = before.previous
+    return before
+
+
+def operation_after(op: Operation) -> Operation | None:
+    """The operation right after another one, but for views."""
     after = op.next
     while after is not None and isinstance(after.opdef.codegen, View):
         after = after.next
+    return after
+
+
+def has_one_beside(op: Operation) -> bool:
+    """Whether the product or loop after this one is computed at the same time."""
+    after = operation_after(op)
     return after is not None and is_beside(after)
 
 
@@ -398,9 +416,7 @@ def is_behind(op: Operation) -> bool:
 
 def has_one_behind(op: Operation) -> bool:
     """Whether chunks of the next operation are computed right behind those of this one."""
-    after = op.next
-    while after is not None and isinstance(after.opdef.codegen, View):
-        after = after.next
+    after = operation_after(op)
     return after is not None and is_behind(after)
 
 

@@ -8,16 +8,17 @@
 
 What a thread has made is then in its near cache when it reads it, and threads meet once for a group
 of operations, not behind each. What can be in a group says `analysis/chunk_groups.py`; it goes on
-from operation to operation for as long as the next one fits. Chunks are those of the first
-operation, longer ones where the next has fewer places (heads of a sequence, then sequences). What
-alone was too little to cut is cut behind others.
+from operation to operation for as long as the next one fits. What alone was too little to cut is
+cut behind others. Chunks are those of the first operation, longer ones where the next has fewer
+places (sequences behind heads) and all sizes are known: a call of one sample would have one chunk.
 
 Behind others come kernels, poolings and products over a batch, whose code does not depend on how
 long a chunk is. Products of rows and convolutions begin groups alone: each chunk would read all of
 their weights again, and their code would drive that of the others out of the instruction cache.
-Nor comes behind others what would have so few chunks that threads wait, or has so little to do in a
-chunk that the call takes longer (`LEAST_NS`). Leaves alone: the bodies of loops, functions in which
-somebody has written `behind`, functions with a memory plan. O(operations + operands).
+Nor comes behind others what would have fewer chunks than alone and than `LEAST_CHUNKS`, or so
+little to do in a chunk that the call takes longer (`LEAST_NS`). Leaves alone: the bodies of loops,
+functions in which somebody has written `behind`, functions with a memory plan.
+O(operations + operands).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from graphc.ir.context import Context
 from graphc.ir.core import Function, Module, Operation
 from graphc.ir.types import bound_elements
 from graphc.ops.contraction import MatmulParams
-from graphc.ops.schedules import Schedule, is_behind, schedule_of
+from graphc.ops.schedules import KernelSchedule, Schedule, is_behind, schedule_of
 from graphc.passes.analysis.chunk_groups import (
     Group,
     Ranges,
@@ -40,6 +41,7 @@ from graphc.passes.analysis.chunk_groups import (
     ranges_of,
     require_behind,
 )
+from graphc.passes.analysis.iteration import kernel_space
 from graphc.passes.analysis.work import operation_ns
 from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
@@ -48,7 +50,10 @@ LEAST_NS = 40.0
 """Of a chunk: to call its function takes ten."""
 
 LEAST_CHUNKS = 8
-"""Of a group: fewer let threads wait that had more chunks to share before."""
+"""Of a group: no fewer, if operations alone have more."""
+
+GROWN_BYTES = 2**20
+"""Of what chunks that became longer make, at most: more is in no near cache behind them."""
 
 
 def fuse_chunks(function: Function, least_ns: float = LEAST_NS) -> int:
@@ -93,14 +98,11 @@ class _Chunks:
         """Add an operation if it can be computed behind these, and is better so."""
         if self._group is None or not _has_any_chunks(op) or self._group.misfit(op, ranges):
             return False
-        chunk = self._chunk_for(ranges)
-        leader = self.members[0][1]
-        places = bound_elements(leader.axes)
+        chunk, places = self._chunk_for(ranges), bound_elements(self.members[0][1].axes)
         if not chunk or operation_ns(op) * chunk < least_ns * places:
             return False
-        alone = schedule_of(op)
-        most = -(-bound_elements(ranges.axes) // alone.chunk) if alone else 1
-        if -(-places // chunk) < min(most, LEAST_CHUNKS):
+        before = max(-(-places // self.chunk), _chunks_alone(op, ranges))
+        if -(-places // chunk) < min(before, LEAST_CHUNKS):
             return False
         self.chunk = chunk
         self._group.add(op, ranges)
@@ -113,9 +115,14 @@ class _Chunks:
         if own.symbols != places.symbols or 0 in (own.factor, places.factor):
             return 0
         times = own.factor // math.gcd(places.factor * self.chunk, own.factor)
-        if times > 1 and not all(_has_any_chunks(op) for op, _ in self.members):
-            return 0
-        return self.chunk * times
+        return self.chunk * times if times == 1 or self._may_grow(self.chunk * times) else 0
+
+    def _may_grow(self, chunk: int) -> bool:
+        """Whether chunks may be of so many places of the first operation, more than they are."""
+        extent = self.members[0][1].extent
+        made = max(v.tensor.bound_bytes for op, _ in self.members for v in op.results)
+        fits = not extent.symbols and made * chunk <= GROWN_BYTES * extent.factor
+        return fits and all(_has_any_chunks(op) for op, _ in self.members)
 
     def write(self) -> None:
         """The schedules of all members, if there are several."""
@@ -124,6 +131,16 @@ class _Chunks:
             length = chunk_behind(ranges, self.members[0][1], self.chunk)
             changes = {"parallel": ranges.parallel, "chunk": length, "behind": number > 0}
             op.schedule = replace(op.schedule, **changes)
+
+
+def _chunks_alone(op: Operation, ranges: Ranges) -> int:
+    """How many there are now, maybe along another axis."""
+    schedule, axes = schedule_of(op), ranges.axes
+    if schedule is None:
+        return 1
+    if isinstance(schedule, KernelSchedule) and schedule.parallel is not None:
+        axes = kernel_space(op)[schedule.parallel :][:1]
+    return -(-bound_elements(axes) // schedule.chunk)
 
 
 def _has_any_chunks(op: Operation) -> bool:

@@ -46,6 +46,7 @@ from graphc.ops.parts import walked_values
 from graphc.ops.schedules import has_one_behind, has_one_beside, is_behind, is_beside
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.arena import Buffer, lay_out
+from graphc.passes.analysis.chunk_groups import reads_its_range
 from graphc.passes.analysis.levels import levels_of, order_by_levels
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
 from graphc.passes.analysis.memory import ALIGNMENT, has_buffers, memory_report, peak_formula
@@ -218,8 +219,9 @@ def _is_read_before(
     assert root.op is not None
     written, last_read = position[root.op], liveness.ranges[argument].end
     if liveness.operations[last_read] is root.op:
-        others = (op for op in _readers(argument) if op in position and op is not root.op)
-        if any(position[op] >= written for op in others):
+        others = (op for op in _readers(argument) if op is not root.op)
+        at_once = (op for op in others if position.get(op, -1) >= written)
+        if not all(reads_its_range(op, argument) for op in at_once):
             return False
         return can_write_over(root.op, root, argument, liveness)
     return last_read < written
@@ -321,6 +323,7 @@ class _Lives:
             moments: list[list[Operation]] = []
             for op in block:
                 goes_on = has_one_behind(op) if is_view(op) else is_behind(op)
+                goes_on = goes_on and bool(moments)
                 if goes_on or (isinstance(op.opdef.codegen, Loop) and is_beside(op)):
                     moments[-1].append(op)
                 else:

@@ -51,15 +51,12 @@ from graphc.ir.types import TensorType, bound_elements, bound_of
 from graphc.ops.contraction import MatmulParams, groups
 from graphc.ops.convolution import (
     CONV,
-    ConvDataGradParams,
-    ConvParams,
     column_rows,
     conv_shape,
 )
 from graphc.ops.depthwise import DepthwiseParams, DepthwiseWeightGradParams, depthwise_shape
 from graphc.ops.kernel import GEMM
 from graphc.ops.loop import loop_parts
-from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ChannelSchedule,
     ConvSchedule,
@@ -78,7 +75,7 @@ from graphc.ops.schedules import (
     schedule_of,
 )
 from graphc.ops.update_rows import block_of, row_update, row_width
-from graphc.passes.analysis.iteration import kernel_space
+from graphc.passes.analysis.iteration import kernel_space, walked_axis
 from graphc.passes.analysis.window_products import (
     by_windows,
     by_winograd,
@@ -366,7 +363,7 @@ def image_chunks(op: Operation) -> ImagesSchedule:
     work = images_ns(op)
     if work < GRAIN_NS:
         return ImagesSchedule()
-    dims = op.operands[0].tensor.dims[: _walked_axis(op)]
+    dims = op.operands[0].tensor.dims[: walked_axis(op)]
     images = bound_elements(dims)
     across, features = image_parts(op, work / images) if 0 < images < FEW else (1, 1)
     if across * features > 1:
@@ -425,15 +422,6 @@ def _is_padded(op: Operation) -> bool:
         return False
     what = by_winograd(op)
     return (what if suits_winograd(what) else by_windows(op)).is_padded
-
-
-def _walked_axis(op: Operation) -> int:
-    """The first axis inside an image."""
-    params = op.params
-    assert isinstance(
-        params, ConvParams | ConvDataGradParams | PoolParams | MaxGradParams | SumGradParams
-    )
-    return params.axis
 
 
 def weight_chunks(op: Operation) -> WeightGradSchedule:

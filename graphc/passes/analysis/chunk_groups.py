@@ -3,13 +3,14 @@
     %c = conv %x, %w schedule {parallel = "images", chunk = 1} : tensor<Nx24x24x16xf32>
     %p = pool %c schedule {parallel = "images", chunk = 1, behind = true} : tensor<Nx12x12x16xf32>
 
-Chunks of both are ranges of places along the first axes of their results, equally many of the same
-share: what a chunk of the second reads of the first is what the same chunk of the first has made,
-whatever views lie between. So no chunk waits for another one, and what a thread has made is in its
-near cache when it reads it. Halide's `compute_at` and the fusion of parallel loops are the same.
+Chunks of both are ranges of places along the first axes of their results, and each is the same
+fraction of its operation: what a chunk of the second reads of the first is what the same chunk of
+the first has made, whatever views lie between. So no chunk waits for another one, and what a thread
+has made is in its near cache when it reads it. Halide's `compute_at` and the fusion of parallel
+loops are the same.
 
 A group is what is computed so: an operation and those behind it, one after the other but for views.
-Whatever a group makes, and whatever it reads and writes over, is touched in such ranges alone.
+An array that one of them makes or reads in such ranges, none of them reads all of in each chunk.
 """
 
 from __future__ import annotations
@@ -21,18 +22,17 @@ from graphc.ir.codegen import WindowReduction as Windows
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import Dim
 from graphc.ops.contraction import MatmulParams
-from graphc.ops.convolution import ConvDataGradParams, ConvParams
 from graphc.ops.epilogue import has_sums, product_groups
-from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.schedules import (
     ConvSchedule,
     ProductSchedule,
     Schedule,
     folded_axes,
     is_behind,
+    operation_before,
     schedule_of,
 )
-from graphc.passes.analysis.iteration import kernel_space
+from graphc.passes.analysis.iteration import kernel_space, walked_axis
 from graphc.passes.analysis.loopnest import Size
 from graphc.support.diagnostics import fail
 
@@ -84,7 +84,7 @@ def _of_kernel(kernel: Operation) -> Ranges | None:
 def _of_product(product: Operation) -> Ranges | None:
     params, roles = product.params_as(MatmulParams), product_groups(product)
     if params.batch:
-        return Ranges("batch", roles.batch, (True, True))
+        return Ranges("batch", roles.batch, (True,) * len(product.operands))
     if product.regions and has_sums(product.regions[0].block):
         return None
     others = product.operands[2:]
@@ -93,20 +93,12 @@ def _of_product(product: Operation) -> Ranges | None:
 
 
 def _of_images(op: Operation) -> Ranges | None:
-    params = op.params
-    if isinstance(op.schedule, ConvSchedule) and _parts(op.schedule) > 1:
+    if isinstance(op.schedule, ConvSchedule) and op.schedule.parts > 1:
         return None
-    assert isinstance(
-        params, ConvParams | ConvDataGradParams | PoolParams | MaxGradParams | SumGradParams
-    )
-    lead = op.operands[0].tensor.dims[: params.axis]
+    lead = op.operands[0].tensor.dims[: walked_axis(op)]
     is_product = isinstance(op.opdef.codegen, WindowProduct)
     own = (True, False) if is_product else (True,) * len(op.operands)
     return Ranges("images", lead, own)
-
-
-def _parts(schedule: ConvSchedule) -> int:
-    return schedule.column_parts * schedule.feature_parts
 
 
 def ranges_in_chunks(op: Operation) -> Ranges | None:
@@ -160,6 +152,8 @@ class Group:
             return "an operand that those before it make"
         if whole & (self._made | self._own) or own & self._whole:
             return "chunks that read what the same chunks before them have made, and no more"
+        if _reads_a_copy(op):
+            return "a first factor that is not copied before all chunks"
         return ""
 
 
@@ -167,6 +161,12 @@ def _touched(op: Operation, ranges: Ranges) -> tuple[set[Value], set[Value]]:
     """What chunks read in their own ranges, and what they read all of."""
     pairs = list(zip(map(root_of, op.operands), ranges.own, strict=True))
     return {v for v, own in pairs if own}, {v for v, own in pairs if not own}
+
+
+def reads_its_range(op: Operation, root: Value) -> bool:
+    """Whether each chunk of an operation reads its own range alone of what lies in this memory."""
+    ranges = ranges_in_chunks(op)
+    return ranges is not None and root not in _touched(op, ranges)[1]
 
 
 def require_behind(op: Operation) -> None:
@@ -179,7 +179,7 @@ def require_behind(op: Operation) -> None:
 def _misfit(op: Operation) -> str:
     members = [op]
     while is_behind(members[0]):
-        before = _before(members[0])
+        before = operation_before(members[0])
         if before is None:
             return "an operation before it"
         members.insert(0, before)
@@ -199,8 +199,6 @@ def _misfit(op: Operation) -> str:
             return "as many chunks as those before it"
         if _chunk(member) != wanted:
             return f"chunks of {wanted}, got {_chunk(member)}"
-        if _reads_a_copy(member):
-            return "a first factor that is not copied before all chunks"
         group.add(member, ranges)
     return ""
 
@@ -217,11 +215,3 @@ def _reads_a_copy(op: Operation) -> bool:
 
 def _chunk(op: Operation) -> int:
     return op.schedule.chunk if isinstance(op.schedule, Schedule) else 0
-
-
-def _before(op: Operation) -> Operation | None:
-    """The operation before this one, but for views."""
-    before = op.previous
-    while before is not None and isinstance(before.opdef.codegen, View):
-        before = before.previous
-    return before

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from graphc.ir.codegen import Reduction
 from graphc.ir.core import Operation, Value
 from graphc.ir.types import Dim
+from graphc.ops.convolution import ConvDataGradParams, ConvParams
 from graphc.ops.parts import parts_joined, walked_values
+from graphc.ops.pooling import MaxGradParams, PoolParams, SumGradParams
 from graphc.ops.reduction import ReduceParams
 
 
@@ -61,3 +63,12 @@ def kernel_space(kernel: Operation) -> tuple[Dim, ...]:
             if dim != 1:
                 extents[axis] = dim
     return tuple(extents)
+
+
+def walked_axis(op: Operation) -> int:
+    """The first axis inside an image, of what goes over images one by one."""
+    params = op.params
+    assert isinstance(
+        params, ConvParams | ConvDataGradParams | PoolParams | MaxGradParams | SumGradParams
+    )
+    return params.axis

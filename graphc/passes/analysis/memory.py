@@ -23,6 +23,7 @@ from graphc.ops.schedules import is_behind, is_beside
 from graphc.ops.update_rows import updates
 from graphc.passes.analysis.chunk_groups import ranges_in_chunks
 from graphc.passes.analysis.liveness import Liveness, is_view, live_ranges
+from graphc.passes.analysis.loopnest import Size
 
 ALIGNMENT = 64
 """Bytes to which every arena offset is aligned: one cache line, one AVX-512 register."""
@@ -175,22 +176,19 @@ class _Arena:
 class _Touched:
     """Bytes from `start` to `end` of the arena, or all of an argument or a result.
 
-    in_ranges  each chunk of an operation touches a range of its own
+    in_ranges  each chunk of an operation touches a range of its own, of so many bytes in all, which
+               say what ranges they are
     """
 
     memory: str
     start: int
     end: int
     is_written: bool
-    in_ranges: bool = False
+    in_ranges: Size | None = None
 
     def disturbs(self, other: _Touched) -> bool:
         """Whether the order matters, but for that in each chunk."""
-        if (
-            self.in_ranges
-            and other.in_ranges
-            and (self.start, self.end) == (other.start, other.end)
-        ):
+        if self.in_ranges == other.in_ranges is not None and self.start == other.start:
             return False
         return (
             (self.is_written or other.is_written)
@@ -384,9 +382,10 @@ class _Checker:
         return a.index < b.index + sizes[1] and b.index < a.index + sizes[0]
 
     def _write(self, op: Operation, value: Value, *, in_ranges: bool = False) -> None:
+        """`in_ranges`: each chunk its own."""
         place = self._place[value]
         size = value.tensor.bound_bytes
-        self._touch(place, size, is_written=True, in_ranges=in_ranges)
+        self._touch(place, value, is_written=True, in_ranges=in_ranges)
         if place.kind != "arena":
             self._outside[place] = value
         elif size > 0:
@@ -402,16 +401,17 @@ class _Checker:
             return self._arena.holds(place.index, root)
         return self._outside.get(place) is root
 
-    def _touch(self, place: Address, size: int, *, is_written: bool, in_ranges: bool) -> None:
+    def _touch(self, place: Address, value: Value, *, is_written: bool, in_ranges: bool) -> None:
+        size, type = value.tensor.bound_bytes, value.tensor
+        ranges = Size(type.dtype.itemsize) * Size.of(type.dims) if in_ranges else None
         start, size = (place.index, size) if place.kind == "arena" else (0, 1)
         memory = "arena" if place.kind == "arena" else f"{place.kind} {place.index}"
         if place.kind in ("arena", "argument", "result"):
-            self._touched.append(_Touched(memory, start, start + size, is_written, in_ranges))
+            self._touched.append(_Touched(memory, start, start + size, is_written, ranges))
 
     def _read(self, op: Operation, root: Value, *, in_ranges: bool = False) -> None:
         if (place := self._place.get(root)) is not None:
-            size = root.tensor.bound_bytes
-            self._touch(place, size, is_written=False, in_ranges=in_ranges)
+            self._touch(place, root, is_written=False, in_ranges=in_ranges)
         if not self._is_intact(root):
             self._say(op, f"reads {_name(root)}, whose memory holds something else by then")
 

@@ -91,6 +91,23 @@ def test_chunks_become_longer_where_the_next_operation_has_fewer_places() -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (ATTENTION.replace("16x4", "2x16").replace("[16, 4", "[2, 16"), "two chunks for 32"),
+        ("dim N <= 16\n" + ATTENTION.replace("16x", "Nx").replace("[16", "[N"), "one sample"),
+        (ATTENTION.replace("x64x64", "x512x512").replace("64, 64", "512, 512")
+         .replace("x64x1x", "x512x1x"), "4 MB in a chunk"),
+    ],
+    ids=["few sequences", "as many as a call has", "long sequences"],
+)  # fmt: skip
+def test_chunks_do_not_become_longer(text: str, why: str) -> None:
+    (function,) = fused(text).functions
+    found = chunks(function)
+    assert found["a"] == ("batch", 1, False), why
+    assert not found["s"][2], why
+
+
 @pytest.mark.parametrize("text", [IMAGES, ATTENTION], ids=["images", "attention"])
 def test_a_group_is_one_job_and_computes_the_same(text: str) -> None:
     module = fused(text)
@@ -177,10 +194,13 @@ def test_an_update_is_behind_its_gradient_and_in_place() -> None:
     (function,) = fused(text, "fuse-chunks,plan-memory").functions
     assert chunks(function)["y"] == (0, 64, True)
     assert [op.opdef.name for op in function.block] == ["gemm", "kernel", "return"]
-    factor = text.replace("gemm %x, %w", "gemm %v, %w")
-    (function,) = fused(factor, "fuse-chunks,plan-memory").functions
-    # Chunks of the product read rows of %v before those are written, of the same chunk.
-    assert check_plan(function) == []
+    # Chunks of the product read rows of %v before those of the same chunk are written.
+    (function,) = fused(text.replace("gemm %x", "gemm %v"), "fuse-chunks,plan-memory").functions
+    assert chunks(function)["y"] == (0, 64, True)
+    assert [op.opdef.name for op in function.block] == ["gemm", "kernel", "return"]
+    # A chunk of this one reads all of it.
+    (function,) = fused(text.replace("%w schedule", "%v schedule")).functions
+    assert not chunks(function)["y"][2]
 
 
 def test_a_plan_that_shares_memory_between_chunks_is_found() -> None:
@@ -195,6 +215,37 @@ def test_a_plan_that_shares_memory_between_chunks_is_found() -> None:
     other = next(op for op in function.block if op.results[0].called == "b")
     product.placement = other.placement
     assert check_plan(function)
+
+
+def test_ranges_of_other_lengths_in_one_place_are_found() -> None:
+    """Four columns at most: where a call has one, chunk 0 of %y has the memory of four of %a."""
+    text = """dim N <= 8
+dim M <= 4
+func @f(%x: tensor<NxMxf32> input, %w: tensor<MxMxf32> input, %b: tensor<Nx4xf32> input)
+    -> (z: tensor<NxMxf32>) {
+  %a = gemm %x, %w schedule {parallel = "rows", chunk = 1} : tensor<NxMxf32>
+  %y = kernel %a, %b schedule {parallel = 0, chunk = 1, behind = true} : tensor<Nx4xf32> {
+  ^(%f: tensor<NxMxf32>, %g: tensor<Nx4xf32>):
+    %s = reduce_sum %f {axes = [1]} : tensor<Nx1xf32>
+    %v = broadcast %s {dims = [N, 4]} : tensor<Nx4xf32>
+    %h = add %v, %g : tensor<Nx4xf32>
+    yield %h
+  }
+  %z = kernel %x, %y : tensor<NxMxf32> {
+  ^(%f: tensor<NxMxf32>, %g: tensor<Nx4xf32>):
+    %s = reduce_sum %g {axes = [1]} : tensor<Nx1xf32>
+    %v = broadcast %s {dims = [N, M]} : tensor<NxMxf32>
+    %h = add %v, %f : tensor<NxMxf32>
+    yield %h
+  }
+  return %z
+}
+"""
+    (function,) = fused(text, "plan-memory").functions
+    assert check_plan(function) == []
+    first, second = list(function.block)[:2]
+    second.placement = first.placement
+    assert any("runs at the same time" in problem for problem in check_plan(function))
 
 
 BAD = {
@@ -236,6 +287,17 @@ def test_a_planned_function_that_says_so_is_refused_by_the_backend() -> None:
     (function,) = module.functions
     with pytest.raises(GraphcError, match="chunks of 64, got 32"):
         compile_function(function, make_signature(module, function), host_target())
+
+
+def test_nothing_is_before_the_first_operation() -> None:
+    schedule = "schedule {parallel = 0, chunk = 64, behind = true}"
+    kernel = add("%x", "%x").replace(f" : {MATRIX} {{", f" {schedule} : {MATRIX} {{", 1)
+    text = f"func @f(%x: {MATRIX} input) -> (y: {MATRIX}) {{\n  {kernel}\n  return %y\n}}\n"
+    module = fused(text, "plan-memory")
+    with pytest.raises(GraphcError, match="requires an operation before it"):
+        compile_function(
+            module.functions[0], make_signature(module, module.functions[0]), host_target()
+        )
 
 
 def test_behind_says_chunks_too() -> None:
