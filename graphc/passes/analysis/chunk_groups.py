@@ -186,7 +186,7 @@ def _misfit(op: Operation) -> str:
     first, *others = members
     leader = ranges_in_chunks(first)
     if leader is None:
-        return "chunks of the first of those before it"
+        return "chunks of the first operation that are ranges of its first places"
     group = Group(first, leader)
     chunk = _chunk(first)
     for member in others:

@@ -24,6 +24,9 @@ PANEL_BYTES = 49152
 """A panel of B: three quarters of a first-level cache, and at most so much of the stack."""
 PACKED_BLOCK_BYTES = 131072
 """A packed block of A: a quarter of a second-level cache, and at most so much of the stack."""
+NARROW_BITS = 256
+"""Of the vectors of machines on which a block of A is a quarter of a second-level cache where B
+lies in panels: more blocks copy nothing again there. Longer ones were not measured so."""
 NEAR_BYTES = 512
 """Rows of B up to this length are read where they are: copying them would not pay."""
 FEW_ROWS = 2
@@ -504,12 +507,22 @@ def in_panels(
         few = Tiling(rows, together * tile.vectors, tile.lanes, b=read_b)
         if form.pairs:
             few = replace(few, a="packed", depth=tile.depth, block=tile.block // tile.rows * rows)
+    if read_b == "panels" and not form.pairs and machine.vector_bits <= NARROW_BITS:
+        tile = replace(tile, block=_near_block(x, tile, machine))
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.
     tile = replace(tile, prefetch=_lines_of_next_panel(x, tile, machine))
     last = None if form.last_range() is None else tile
     if 0 < rest < width:
         last = replace(tile, vectors=rest // tile.lanes, prefetch=0)
     return replace(schedule, tile=tile, few_rows=few, last=last)
+
+
+def _near_block(x: ProductRange, tile: Tiling, machine: Machine) -> int:
+    """Rows of A of which there are a quarter of a second-level cache, for more than two blocks of
+    about the same length where all rows are there; as many as before for fewer."""
+    depth = tile.depth or (x.most_k if x.k is None else x.k)
+    most = machine.l2 // 4 // (depth * x.dtype.itemsize) // tile.rows * tile.rows
+    return _part(x.most_rows, most, tile.rows) if 0 < 2 * most < x.most_rows else tile.block
 
 
 def _columns_of_panels(n: int, wanted: int, tile: Tiling, *, pairs: bool) -> int:

@@ -257,7 +257,7 @@ BAD = {
     "other chunks": (behind_a_product("{}"), "chunks of 64, got 32"),
     "a whole product": (
         behind_a_product("{}").replace(' schedule {parallel = "rows", chunk = 64}', ""),
-        "chunks of the first of those before it",
+        "chunks of the first operation that are ranges of its first places",
     ),
     "columns": (
         behind_a_product("{}"),

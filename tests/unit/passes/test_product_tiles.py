@@ -17,7 +17,10 @@ from graphc.passes.analysis.product_tiles import (
     ProductForm,
     ProductRange,
     choose_tiling,
+    panel_schedule,
 )
+from graphc.passes.analysis.schedules import complete_schedule
+from tests.support.compiling import parse
 
 V3 = MACHINES["x86-64-v3"]
 V4 = MACHINES["x86-64-v4"]
@@ -51,6 +54,25 @@ def test_blocks_grow_with_the_caches_and_stay_small_on_the_stack() -> None:
     assert packed.block * packed.depth * 4 <= 131072
     tiny = of(1024, 2048)
     assert tiny.block >= tiny.rows >= 3
+
+
+@pytest.mark.parametrize(("rows", "machine", "block"), [(256, V3, 90), (252, V3, 0), (256, V4, 0)])
+def test_blocks_are_smaller_where_b_lies_in_panels_and_vectors_are_short(
+    rows: int, machine: Machine, block: int
+) -> None:
+    """A quarter of 512 KB are 128 rows of 256 steps."""
+    (function,) = parse(f"""dim N <= {rows}
+func @f(%x: tensor<Nx512xf32> input, %w: tensor<512x512xf32> parameter) -> (y: tensor<Nx512xf32>) {{
+  %y = gemm %x, %w : tensor<Nx512xf32>
+  return %y
+}}
+""").functions
+    op = function.block.first
+    assert op is not None
+    op.schedule = complete_schedule(op, machine)
+    made = panel_schedule(op, machine)
+    assert made is not None and made.tile is not None
+    assert made.tile.block == block
 
 
 def test_no_more_rows_of_a_share_lines_of_a_cache_than_it_has_ways() -> None:
