@@ -47,13 +47,13 @@ from graphc.passes.invariants import Invariant
 from graphc.passes.manager import Pass, PassOutcome
 
 LEAST_NS = 40.0
-"""Of a chunk: to call its function takes ten."""
+"""Of a chunk, by the same estimate: a few times what a call may cost; not measured."""
 
 LEAST_CHUNKS = 8
 """Of a group: no fewer, if operations alone have more."""
 
 GROWN_BYTES = 2**20
-"""Of what chunks that became longer make, at most: more is in no near cache behind them."""
+"""Of what chunks that became longer make, at most: about a second-level cache."""
 
 
 def fuse_chunks(function: Function, least_ns: float = LEAST_NS) -> int:

@@ -323,8 +323,8 @@ class _Lives:
             moments: list[list[Operation]] = []
             for op in block:
                 goes_on = has_one_behind(op) if is_view(op) else is_behind(op)
-                goes_on = goes_on and bool(moments)
-                if goes_on or (isinstance(op.opdef.codegen, Loop) and is_beside(op)):
+                runs_beside = isinstance(op.opdef.codegen, Loop) and is_beside(op)
+                if moments and (goes_on or runs_beside):
                     moments[-1].append(op)
                 else:
                     moments.append([op])

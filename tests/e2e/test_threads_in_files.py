@@ -14,6 +14,7 @@ import graphc as gc
 from graphc.artifacts.link import find_compiler
 from graphc.driver.artifact import ArtifactRequest, emit
 from graphc.driver.options import CompileOptions
+from tests.support.native import backward_pool
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
 
@@ -74,21 +75,9 @@ def test_a_library_makes_pools_and_computes_the_same_with_them(library: ctypes.C
         library.net_pool_destroy(pool)
 
 
-RunTask = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-RunJob = ctypes.CFUNCTYPE(None, ctypes.c_void_p, RunTask, ctypes.c_void_p, ctypes.c_int64)
-
-
 def test_a_pool_may_be_the_callers_own(library: ctypes.CDLL) -> None:
-    counts: list[int] = []
-
-    def run(_pool: int, task: object, context: int, count: int) -> None:
-        counts.append(count)
-        for i in reversed(range(count)):
-            task(context, i)  # type: ignore[operator]
-
-    own = RunJob(run)
-    pool = (ctypes.c_void_p * 1)(ctypes.cast(own, ctypes.c_void_p).value)
-    np.testing.assert_array_equal(_run(library, ctypes.addressof(pool)), _run(library, None))
+    with backward_pool() as (pool, counts):
+        np.testing.assert_array_equal(_run(library, pool), _run(library, None))
     assert counts and min(counts) >= 2
 
 

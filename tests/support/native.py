@@ -32,9 +32,9 @@ Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, ctypes.c_in
 
 
 @contextmanager
-def last_chunk_first(function: NativeFunction) -> Generator[list[int]]:
-    """Calls of the function compute chunks from the last to the first; gives how many there are in
-    each job."""
+def backward_pool() -> Generator[tuple[int, list[int]]]:
+    """The address of a pool that computes chunks from the last to the first, and how many there
+    were in each job."""
     counts: list[int] = []
 
     def run(_pool: int, task: object, context: int, count: int) -> None:
@@ -44,7 +44,16 @@ def last_chunk_first(function: NativeFunction) -> Generator[list[int]]:
 
     kept = Run(run)
     pool = (ctypes.c_void_p * 1)(ctypes.cast(kept, ctypes.c_void_p).value)
-    with patch.object(function, "_pool_address", lambda _: ctypes.addressof(pool)):
+    yield ctypes.addressof(pool), counts
+
+
+@contextmanager
+def last_chunk_first(function: NativeFunction) -> Generator[list[int]]:
+    """Calls of the function compute their chunks so; gives how many there are in each job."""
+    with (
+        backward_pool() as (address, counts),
+        patch.object(function, "_pool_address", lambda _: address),
+    ):
         yield counts
 
 

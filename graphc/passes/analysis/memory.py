@@ -11,7 +11,6 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
 
 from graphc.ir.codegen import Collective, FusedProduct, Kernel, Loop, Reduction, RowUpdate, View
 from graphc.ir.core import Block, Function, Operation, Trait, Value
@@ -228,10 +227,9 @@ class _Checker:
                 self._root[op.result] = self._root[op.operands[0]]
                 continue
             first, ranges = len(self._touched), ranges_in_chunks(op)
-            for value, own in zip(
-                op.operands, ranges.own if ranges else repeat(False), strict=False
-            ):
-                self._read(op, self._root[value], in_ranges=own)
+            own = ranges.own if ranges is not None else (False,) * len(op.operands)
+            for value, in_ranges in zip(op.operands, own, strict=True):
+                self._read(op, self._root[value], in_ranges=in_ranges)
             if not op.opdef.has(Trait.TERMINATOR):
                 self._operation(op)
             touched = self._touched[first:]
