@@ -186,7 +186,8 @@ def split_function(function: Function) -> int:
         if (reads_chunks and is_view) or (schedule is not None and schedule.is_parallel):
             in_chunks |= set(op.results)
         if schedule is not None:
-            changes = {"parallel": schedule.parallel, "chunk": schedule.chunk}
+            # Who has other chunks is behind nobody, until `fuse-chunks` says so.
+            changes = {"parallel": schedule.parallel, "chunk": schedule.chunk, "behind": False}
             if isinstance(schedule, ConvSchedule):
                 parts = schedule.column_parts, schedule.feature_parts
                 changes |= {"column_parts": parts[0], "feature_parts": parts[1]}

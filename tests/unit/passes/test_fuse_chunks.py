@@ -300,6 +300,55 @@ def test_nothing_is_before_the_first_operation() -> None:
         )
 
 
+IN_A_LOOP = """dim T <= 4
+func @f(%x: tensor<Tx8x8xf32> input, %h: tensor<8x8xf32> input, %w: tensor<8x8xf32> input)
+    -> (y: tensor<8x8xf32>) {
+  %y = loop %w, %x, %h {count = T, sequences = 1, carried = 1} : tensor<8x8xf32> {
+  ^(%v: tensor<8x8xf32>, %e: tensor<8x8xf32>, %c: tensor<8x8xf32>):
+    %p = gemm %c, %v schedule {parallel = "rows", chunk = 2} : tensor<8x8xf32>
+    %q = kernel %p, %e, %c schedule {parallel = 0, chunk = 2, behind = true} : tensor<8x8xf32> {
+    ^(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %d: tensor<8x8xf32>):
+      %s = add %a, %b : tensor<8x8xf32>
+      %u = add %s, %d : tensor<8x8xf32>
+      %t = tanh %u : tensor<8x8xf32>
+      yield %t
+    }
+    yield %q
+  }
+  return %y
+}
+"""
+
+
+def test_in_a_loop_it_may_be_written_by_hand() -> None:
+    """Rows of what is carried are read, and written over, by the same chunk."""
+    module = fused(IN_A_LOOP, "fuse-chunks,plan-memory")
+    (function,) = module.functions
+    signature, sizes = make_signature(module, function), {"T": 4}
+    compiled = compile_function(function, signature, host_target())
+    arguments = random_arguments(signature, sizes)
+    with last_chunk_first(compiled) as jobs:
+        got = call(compiled, signature, arguments, sizes)
+    assert jobs == [4] * 4
+    np.testing.assert_allclose(got["y"], evaluate(function, arguments, sizes)["y"], atol=1e-5)
+
+
+def test_in_a_loop_what_does_not_fit_is_refused_by_the_backend() -> None:
+    text = IN_A_LOOP.replace("gemm %c, %v", "gemm %v, %c")
+    module = fused(text, "fuse-chunks,plan-memory")
+    (function,) = module.functions
+    with pytest.raises(GraphcError, match="chunks that read what the same chunks before them"):
+        compile_function(function, make_signature(module, function), host_target())
+
+
+@pytest.mark.parametrize(
+    "text", [IMAGES, ATTENTION, IN_A_LOOP], ids=["images", "attention", "loop"]
+)
+def test_who_is_cut_anew_is_behind_nobody(text: str) -> None:
+    once = fused(text, "split-work,fuse-chunks")
+    assert str(fused(str(once), "split-work,fuse-chunks")) == str(once)
+
+
 def test_behind_says_chunks_too() -> None:
     text = behind_a_product(add("%a", "%x")).replace(
         f"%x : {MATRIX} {{", f"%x schedule {{behind = true}} : {MATRIX} {{", 1
