@@ -22,6 +22,7 @@ from graphc.ir.codegen import (
     ChannelProduct,
     Contraction,
     Elementwise,
+    FusedProduct,
     IndexedSum,
     Reduction,
     Selection,
@@ -213,7 +214,7 @@ def _own_flops(op: Operation, sizes: Sizes | None) -> int:
             return flops * _elements(op.result.tensor.dims, sizes)
         case Reduction():
             return _elements(op.operands[0].tensor.dims, sizes)
-        case Contraction():
+        case Contraction() | FusedProduct():
             a, b = (v.tensor for v in op.operands[:2])
             roles = groups(op.params_as(MatmulParams), a, b)
             return 2 * multiply_adds(roles, sizes)

@@ -49,6 +49,18 @@ def test_transposed_and_batched_products_count_the_same_dims() -> None:
     assert batched.flops == 10 * 2 * 2 * 3 * 4
 
 
+def test_a_product_with_a_body_counts_both() -> None:
+    body = """  %y = gemm.fused %a, %b, %c : tensor<Nx4xf32> {
+  ^(%p: tensor<Nx4xf32>, %q: tensor<1x4xf32>):
+    %0 = broadcast %q {dims = [N, 4]} : tensor<Nx4xf32>
+    %1 = add %p, %0 : tensor<Nx4xf32>
+    yield %1
+  }"""
+    arguments = "%a: tensor<Nx3xf32>, %b: tensor<3x4xf32>, %c: tensor<1x4xf32>"
+    found = one(body, arguments, "tensor<Nx4xf32>")
+    assert found == Cost(2 * 10 * 3 * 4 + 10 * 4, 4 * (10 * 3 + 3 * 4 + 4), 4 * 10 * 4)
+
+
 def test_a_kernel_counts_its_body_by_what_each_operation_runs_over() -> None:
     body = """  %y, %s = kernel %x, %b : tensor<Nx8xf32>, tensor<Nx1xf32> {
   ^(%p: tensor<Nx8xf32>, %q: tensor<1x8xf32>):
