@@ -114,7 +114,7 @@ class Product:
             schedule.pairs,
             schedule.amx,
             schedule.tile is not None and schedule.tile.a == "prepacked",
-            schedule.amx and schedule.tile is not None and schedule.tile.b == "prepacked",
+            schedule.pairs and schedule.tile is not None and schedule.tile.b == "prepacked",
         )
 
     @property

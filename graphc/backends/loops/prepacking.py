@@ -69,7 +69,7 @@ def whole_copies(op: Operation) -> list[WholeCopy]:
     roles = groups(params, a, b)
     rows, cols, k = (Size.of(dims) for dims in (roles.rows, roles.cols, roles.inner))
     starts = tuple(i * tiling.lanes for i in range(tiling.vectors))
-    tile = Tile(a.dtype, tiling.lanes, starts, a_transposed=False, pairs=pairs, amx=pairs)
+    tile = Tile(a.dtype, tiling.lanes, starts, a_transposed=False, pairs=pairs, amx=schedule.amx)
     found: list[WholeCopy] = []
     if tiling.a == "prepacked":
         length = _part(bound_elements(roles.rows), WHOLE_ROWS)

@@ -5,13 +5,13 @@ which many rows take from a third-level cache: so where B stays in a nearer one 
 (`ops/prepacking.py`), and chunks are rows. Chunks of rows of an A that is stored by columns are
 cut already, and each reads all of B: one that comes from far away is copied once, too.
 
-For the registers of AMX copies of factors are made whole before the chunks, too: next to these
-registers copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms, to copy
-its factors once 0.1 and 0.06 ms. Chunks are of rows there, which copy their own rows of A while
-these are near, and B is copied once for all of them. Chunks stay columns where a body sums over
-rows, where B's copy would leave the near cache from chunk to chunk or is larger than A's, and where
-there are few rows.
-Then both factors are copied once.
+For products of pairs of bf16 copies of factors are made whole before the chunks, too: next to the
+registers of AMX copies take longest. A product of 1024 x 512 x 512 takes 0.45 ms there, to copy its
+factors once 0.1 and 0.06 ms; by dot products it takes 2.5 ms, and 0.2 more where chunks copy both.
+Chunks are of rows, which copy their own rows of A while these are near, and B is copied once for
+all of them. Chunks stay columns where a body sums over rows, where B's copy would leave the near
+cache from chunk to chunk or is larger than A's, and where there are few rows. Then both factors are
+copied once.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from graphc.passes.analysis.product_tiles import (
     is_wide,
     with_tilings,
 )
+from graphc.passes.analysis.work import EVEN_ROWS, even_length
 
 LEAST_ROWS, MOST_ROWS = 64, 128
 """Of a chunk."""
@@ -52,10 +53,8 @@ def with_machine_chunks(
     form = form_of(op, schedule)
     if form.n is None or form.is_exchanged or form.panel:
         return schedule
-    if schedule.amx:
-        return _with_whole_copies(op, schedule, machine)
     if schedule.pairs:
-        return schedule
+        return _with_whole_copies(op, schedule, machine)
     if copied := _with_copied_b(op, schedule, machine):
         return copied
     return _with_wide_tiles(op, schedule, machine) if schedule.parallel == "cols" else schedule
@@ -99,22 +98,38 @@ def _with_wide_tiles(op: Operation, schedule: ProductSchedule, machine: Machine)
 def _with_whole_copies(
     op: Operation, schedule: ProductSchedule, machine: Machine
 ) -> ProductSchedule:
+    """Of pairs: in chunks of rows, for which B is copied once, else in columns, with both copied
+    once; as it is where B does not lie in panels. A copy of all of B that leaves the near cache
+    is not made for dot products in columns, whose chunks each copy their own."""
     form, tile = form_of(op, schedule), schedule.tile
     assert tile is not None and form.n is not None
-    width = tile.vectors * tile.lanes
-    if tile.b != "packed" or form.n < width:
+    if tile.b != "packed" or form.n < tile.vectors * tile.lanes:
         return schedule
-    chunk = _rows_of_chunk(op, form, 2 * AMX_SIDE, machine.l2 // 2)
-    if schedule.parallel == "cols" and chunk:
-        cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, last=None)
-        schedule = with_tilings(cut, machine, form_of(op, cut))
-    elif schedule.parallel == "cols":
-        if schedule.chunk % width or 0 < form.n % schedule.chunk < width:
-            return schedule
-        schedule = replace(schedule, tile=replace(tile, a="prepacked"))
-    assert schedule.tile is not None
-    tile = replace(schedule.tile, b="prepacked", prefetch=0)
-    return replace(schedule, tile=tile, last=None if schedule.last is None else tile)
+    cut = schedule
+    if schedule.parallel == "cols" and (chunk := _rows_of_pairs(op, form, machine)):
+        cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, few_rows=None, last=None)
+        cut = with_tilings(cut, machine, form_of(op, cut))
+    if cut.parallel == "cols":
+        tilings = (cut.tile, cut.few_rows, cut.last)
+        of_copies = (t and replace(t, a="prepacked") for t in tilings)
+        cut = replace(cut, **dict(zip(("tile", "few_rows", "last"), of_copies, strict=True)))
+        if not form.amx and _copied_bytes_of_b(form) > machine.l2:
+            return cut
+    return in_panels(op, cut, machine, "prepacked") or schedule
+
+
+def _copied_bytes_of_b(form: ProductForm) -> int:
+    assert form.n is not None
+    steps = form.most_k if form.k is None else form.k
+    return form.n * steps * (PAIR_BYTES if form.pairs else form.dtype.itemsize)
+
+
+def _rows_of_pairs(op: Operation, form: ProductForm, machine: Machine) -> int:
+    """Rows of the chunks of a product of pairs; 0 for one that stays in columns."""
+    if form.amx:
+        return _rows_of_chunk(op, form, 2 * AMX_SIDE, machine.l2 // 2)
+    length = _rows_of_chunk(op, form, EVEN_ROWS, machine.l2)
+    return even_length(form.most_m if form.m is None else form.m, length, EVEN_ROWS)
 
 
 def _rows_of_chunk(op: Operation, form: ProductForm, tile_rows: int, near: int) -> int:
@@ -122,9 +137,7 @@ def _rows_of_chunk(op: Operation, form: ProductForm, tile_rows: int, near: int) 
     columns. A copy of more than `near` bytes would leave the near cache from chunk to chunk."""
     assert form.n is not None
     rows = form.most_m if form.m is None else form.m
-    steps = form.most_k if form.k is None else form.k
-    size = PAIR_BYTES if form.pairs else form.dtype.itemsize
-    is_near = form.n * steps * size <= min(near, rows * steps * size)
+    is_near = _copied_bytes_of_b(form) <= near and form.n <= rows
     if rows < 2 * LEAST_ROWS or not is_near or (op.regions and has_sums(op.regions[0].block)):
         return 0
     wanted = min(max(rows // MOST_CHUNKS, LEAST_ROWS), MOST_ROWS)

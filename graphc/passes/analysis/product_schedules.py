@@ -81,6 +81,10 @@ def product_schedule(op: Operation) -> ProductSchedule:
     if tile is not None and "prepacked" in (tile.a, tile.b) and not is_cut:
         message = f"`{op.opdef.name}` with prepacked factors requires chunks of rows or columns"
         raise fail("bad-schedule", message, op.location)
+    given_tiles = [t for t in (tile, schedule.few_rows, schedule.last) if t is not None]
+    if len({t.a == "prepacked" for t in given_tiles}) > 1:
+        message = f'`{op.opdef.name}` requires a = "prepacked" of all tilings or of none'
+        raise fail("bad-schedule", message, op.location)
     if form.panel and form.split == "cols" and form.part % form.panel:
         wanted = f"chunks of whole panels of {form.panel} columns, got {form.part}"
         raise fail("bad-schedule", f"`{op.opdef.name}` requires {wanted}", op.location)
@@ -117,8 +121,8 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
     is_copied = "prepacked" in (tiling.a, tiling.b)
     if is_copied and (x.is_exchanged or x.n is None):
         return 'more than one column, and a known number of them, for "prepacked"'
-    if not x.amx and (tiling.a == "prepacked" or (x.pairs and is_copied)):
-        return 'registers of AMX for an A, or pairs, that are "prepacked"'
+    if not x.pairs and tiling.a == "prepacked":
+        return 'pairs for an A that is "prepacked"'
     if x.pairs and (what := _pair_misfit(tiling, x)):
         return what
     is_rest = x.n == width and not x.pairs  # of a last panel, as wide as its tile

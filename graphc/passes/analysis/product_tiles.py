@@ -506,7 +506,7 @@ def in_panels(
         rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
         few = Tiling(rows, together * tile.vectors, tile.lanes, b=read_b)
         if form.pairs:
-            few = replace(few, a="packed", depth=tile.depth, block=tile.block // tile.rows * rows)
+            few = replace(few, a=tile.a, depth=tile.depth, block=tile.block // tile.rows * rows)
     if read_b == "panels" and not form.pairs and machine.vector_bits <= NARROW_BITS:
         tile = replace(tile, block=_near_block(x, tile, machine))
     # Each panel is read from one end to the other: the processor fetches that by itself, sooner.

@@ -1,5 +1,5 @@
-"""Products of AMX in chunks, whose factors are copied whole before: by an emulation, and by a
-processor that has such registers.
+"""Products of pairs of bf16 in chunks, whose factors are copied whole before: by dot products, and
+in the registers of AMX, by an emulation and by a processor that has them.
 
 The judge is numpy, as in `test_amx.py`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from graphc.backends.loops.prepacking import emit_prepacked, whole_copies
 from graphc.backends.loops.values import I64, PTR, Val
 from graphc.backends.signature import make_signature
 from graphc.ir.core import Function, Module, Operation
+from graphc.ir.machine import Machine
 from graphc.ir.printer import print_module
 from graphc.ops import default_context
 from graphc.ops.schedules import ProductSchedule
@@ -42,6 +44,8 @@ from tests.unit.backends.llvm.test_amx import (
     chained,
     numbers,
 )
+from tests.unit.backends.llvm.test_bf16_products import DOTS, in_bf16
+from tests.unit.backends.llvm.test_bf16_products import chained as chained_by_dots
 
 Array = np.ndarray
 NEEDS_AMX = pytest.mark.skipif(
@@ -49,6 +53,9 @@ NEEDS_AMX = pytest.mark.skipif(
 )
 FEW_ROWS, ROWS = 90, 300
 """Bounds: chunks of columns stay such; they become chunks of rows."""
+
+AMX = SAPPHIRE_RAPIDS.machine
+ON_EACH = pytest.mark.parametrize("machine", [AMX, DOTS], ids=["amx", "dots"])
 
 
 def product_text(dims: tuple[int, int], layout: tuple[bool, bool], bound: int) -> str:
@@ -98,9 +105,9 @@ WITH_BODY = WITH_BODY.replace(", tensor<1x172xf32>", "").replace("yield %0, %1",
 WITH_BODY = WITH_BODY.replace("      %1 = reduce_sum %p {axes = [0]} : tensor<1x172xf32>\n", "")
 
 
-def planned(text: str) -> tuple[Module, ProductSchedule]:
+def planned(text: str, machine: Machine = AMX) -> tuple[Module, ProductSchedule]:
     module = parse(text)
-    passes = [ChooseSchedule(SAPPHIRE_RAPIDS.machine), *pipeline("plan-memory")]
+    passes = [ChooseSchedule(machine), *pipeline("plan-memory")]
     PassManager(passes, verify=True).run(module, default_context())
     assert print_module(parse(print_module(module))) == print_module(module)
     return module, product(module.functions[0]).schedule_as(ProductSchedule)
@@ -133,7 +140,13 @@ def stored(x: Array, *, transposed: bool) -> Array:
 # --- bits ---
 
 
+def exact(machine: Machine, a: Array, b: Array) -> Array:
+    """A B, by sums in the order of the machine's instructions."""
+    return chained(a, b) if machine.has_amx else chained_by_dots(in_bf16(a), in_bf16(b))
+
+
 @NEEDS_DOTS
+@ON_EACH
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
 @pytest.mark.parametrize(
     ("dims", "bound", "rows"),
@@ -146,11 +159,15 @@ def stored(x: Array, *, transposed: bool) -> Array:
     ids=str,
 )
 def test_chunks_read_copies_of_whole_factors(
-    dims: tuple[int, int], bound: int, rows: tuple[int, ...], layout: tuple[bool, bool]
+    dims: tuple[int, int],
+    bound: int,
+    rows: tuple[int, ...],
+    layout: tuple[bool, bool],
+    machine: Machine,
 ) -> None:
-    module, schedule = planned(product_text(dims, layout, bound))
+    module, schedule = planned(product_text(dims, layout, bound), machine)
     by_rows = bound == ROWS
-    assert schedule.tile is not None and schedule.amx
+    assert schedule.tile is not None and schedule.amx == machine.has_amx
     assert (schedule.parallel, schedule.tile.b) == ("rows" if by_rows else "cols", "prepacked")
     assert schedule.tile.a == ("packed" if by_rows else "prepacked")
     assert len(product(module.functions[0]).workspace) == (1 if by_rows else 2)
@@ -158,40 +175,57 @@ def test_chunks_read_copies_of_whole_factors(
     for count in rows:
         a, b = numbers((count, n, k))
         given = {"a": stored(a, transposed=layout[0]), "b": stored(b, transposed=layout[1])}
-        np.testing.assert_array_equal(run(module, given, count)["y"], chained(a, b))
+        np.testing.assert_array_equal(run(module, given, count)["y"], exact(machine, a, b))
 
 
 @NEEDS_DOTS
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
+def test_chunks_of_columns_copy_their_own_of_a_far_b(layout: tuple[bool, bool]) -> None:
+    far = replace(DOTS, l1=16384, l2=16384)
+    module, schedule = planned(product_text((183, 129), layout, FEW_ROWS), far)
+    tilings = (schedule.tile, schedule.few_rows, schedule.last)
+    made = {(t.a, t.b) for t in tilings if t is not None}
+    assert made <= {("prepacked", "packed"), ("prepacked", "in place")}
+    assert schedule.parallel == "cols" and len(product(module.functions[0]).workspace) == 1
+    for rows in (0, 1, 2, 90):
+        a, b = numbers((rows, 183, 129))
+        given = {"a": stored(a, transposed=layout[0]), "b": stored(b, transposed=layout[1])}
+        np.testing.assert_array_equal(run(module, given, rows)["y"], exact(far, a, b))
+
+
+@NEEDS_DOTS
+@ON_EACH
 @pytest.mark.parametrize("steps", [0, 1, 33, 300])
-def test_only_the_call_knows_how_many_steps_a_copy_has(steps: int) -> None:
-    module, schedule = planned(GRADIENT)
+def test_only_the_call_knows_how_many_steps_a_copy_has(steps: int, machine: Machine) -> None:
+    module, schedule = planned(GRADIENT, machine)
     assert schedule.tile is not None
     assert (schedule.parallel, schedule.chunk, schedule.tile.b) == ("rows", 32, "prepacked")
     a, b = numbers((90, 172, steps))
     given = {"a": stored(a, transposed=True), "b": b}
-    np.testing.assert_array_equal(run(module, given, steps)["y"], chained(a, b))
+    np.testing.assert_array_equal(run(module, given, steps)["y"], exact(machine, a, b))
 
 
 @NEEDS_DOTS
+@ON_EACH
 @pytest.mark.parametrize("text", [WITH_SUMS, WITH_BODY], ids=["sums", "body"])
 @pytest.mark.parametrize("rows", [1, 300])
-def test_bodies_follow_products_of_copies(text: str, rows: int) -> None:
-    module, schedule = planned(text)
+def test_bodies_follow_products_of_copies(text: str, rows: int, machine: Machine) -> None:
+    module, schedule = planned(text, machine)
     assert schedule.parallel == ("cols" if text is WITH_SUMS else "rows")
     a, b = numbers((rows, 172, 70))
-    found, exact = run(module, {"a": a, "b": b}, rows), chained(a, b)
-    np.testing.assert_array_equal(found["y"], np.float32(exact) * np.float32(exact))
+    found, y = run(module, {"a": a, "b": b}, rows), exact(machine, a, b)
+    np.testing.assert_array_equal(found["y"], np.float32(y) * np.float32(y))
     if text is WITH_SUMS:
-        np.testing.assert_allclose(found["s"], exact.sum(axis=0, keepdims=True), atol=1e-3)
+        np.testing.assert_allclose(found["s"], y.sum(axis=0, keepdims=True), atol=1e-3)
 
 
 @NEEDS_DOTS
-def test_a_copy_of_a_is_multiplied_with_frozen_panels() -> None:
+@ON_EACH
+def test_a_copy_of_a_is_multiplied_with_frozen_panels(machine: Machine) -> None:
     text = product_text((172, 70), (False, False), FEW_ROWS).replace(
         "70x172xf32> input", "70x172xf32> parameter"
     )
     module = parse(text)
-    machine = SAPPHIRE_RAPIDS.machine
     passes = [ChooseSchedule(machine), PackParameters(machine), *pipeline("plan-memory")]
     PassManager(passes, verify=True).run(module, default_context())
     tile = product(module.functions[0]).schedule_as(ProductSchedule).tile
@@ -199,7 +233,7 @@ def test_a_copy_of_a_is_multiplied_with_frozen_panels() -> None:
     for rows in (1, 90):
         a, b = numbers((rows, 172, 70))
         given = {"a": a, "b.panels.32.pairs": in_pairs(in_panels(b, 32))}
-        np.testing.assert_array_equal(run(module, given, rows)["y"], chained(a, b))
+        np.testing.assert_array_equal(run(module, given, rows)["y"], exact(machine, a, b))
 
 
 @NEEDS_AMX
@@ -228,10 +262,13 @@ def test_a_processor_gives_the_bits_of_the_emulation(text: str, threads: int) ->
 
 
 @NEEDS_DOTS
+@ON_EACH
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUT_IDS)
 @pytest.mark.parametrize("dims", [(172, 70), (183, 129), (64, 96)], ids=str)
-def test_copies_touch_nothing_outside(dims: tuple[int, int], layout: tuple[bool, bool]) -> None:
-    module, _ = planned(product_text(dims, layout, FEW_ROWS))
+def test_copies_touch_nothing_outside(
+    dims: tuple[int, int], layout: tuple[bool, bool], machine: Machine
+) -> None:
+    module, _ = planned(product_text(dims, layout, FEW_ROWS), machine)
     op, machine = product(module.functions[0]), RUNNING.machine
     n, k = dims
     for copy, array in zip(whole_copies(op), op.workspace, strict=True):
@@ -264,21 +301,24 @@ def test_copies_touch_nothing_outside(dims: tuple[int, int], layout: tuple[bool,
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("bound", "change", "message"),
     [
-        (("chunk = 64", "chunk = 80"), "requires chunks of whole panels of 32 columns, got 80"),
-        (('parallel = "rows", chunk = 64, ', ""), "requires chunks of rows or columns"),
-        (("pairs = true, amx = true", "pairs = true"), 'registers of AMX .* "prepacked"'),
-        (("x172x", "x20x"), "vectors that begin inside|32 columns or more for panels"),
+        (FEW_ROWS, ("chunk = 64", "chunk = 80"), "chunks of whole panels of 32 columns, got 80"),
+        (ROWS, ('parallel = "rows", chunk = 64, ', ""), "requires chunks of rows or columns"),
+        (
+            FEW_ROWS,
+            ('"prepacked", b = "prepacked"}, p', '"packed", b = "prepacked"}, p'),
+            "of none",
+        ),
+        (ROWS, ("x172x", "x20x"), "vectors that begin inside|32 columns or more for panels"),
     ],
-    ids=["chunk", "whole", "pairs", "narrow"],
+    ids=["chunk", "whole", "a", "narrow"],
 )
 def test_copies_that_do_not_fit_are_told_what_is_required(
-    change: tuple[str, str], message: str
+    bound: int, change: tuple[str, str], message: str
 ) -> None:
-    bound = FEW_ROWS if change[0].startswith("chunk") else ROWS
     module = parse(product_text((172, 70), (False, False), bound))
-    PassManager([ChooseSchedule(SAPPHIRE_RAPIDS.machine)]).run(module, default_context())
+    PassManager([ChooseSchedule(AMX)]).run(module, default_context())
     text = print_module(module)
     changed = text.replace(*change)
     assert changed != text
