@@ -68,7 +68,7 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
     problem = problem or cache.problem
     entries = [] if cache.problem else cache.entries()
     size = sum(e.size for e in entries)
-    grain, source = _grain(entries)
+    grains, source = _grains(entries)
     if as_json:
         record = {
             "folder": str(cache.folder),
@@ -77,7 +77,8 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
             "entries": len(entries),
             "bytes": size,
             "limit": cache.limit,
-            "grain_ns": grain,
+            "grain_ns": grains and grains[0],
+            "long_grain_ns": grains and grains[1],
             "grain_from": source,
         }
         terminal.write(json.dumps({"schema": SCHEMA, **record}, indent=1))
@@ -85,18 +86,25 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
     terminal.write(f"folder   {cache.folder}")
     terminal.write(f"in use   {f'no: {problem}' if problem else 'yes'}")
     terminal.write(f"entries  {len(entries)}, {_bytes(size)} of at most {_bytes(cache.limit)}")
-    told = "not measured yet" if grain is None else f"{grain / 1e3:.0f} us of work ({source})"
+    told = "not measured yet"
+    if grains is not None:
+        soon, late = (f"{ns / 1e3:.0f} us" for ns in grains)
+        after = f", {late} after a long sleep" if late != soon else ""
+        told = f"{soon} of work{after} ({source})"
     terminal.write(f"grain    {told}: sleeping threads are woken for no less")
 
 
-def _grain(entries: Sequence[Listed]) -> tuple[int | None, str]:
-    """Nanoseconds of work that sleeping threads are woken for, and who says so."""
+def _grains(entries: Sequence[Listed]) -> tuple[tuple[int, int] | None, str]:
+    """Nanoseconds of work that sleeping threads are woken for, those that have slept for long, and
+    who says so."""
     said = said_grain()
     if said is not None:
-        return said, "GRAPHC_GRAIN"
+        return (said, said), "GRAPHC_GRAIN"
     kept = [e.entry for e in entries if e.entry is not None]
-    found = next((int(e.code) for e in kept if e.signature.name == GRAIN_KEPT_AS), None)
-    return (found, "measured here") if found else (None, "")
+    found = next((e.code.split() for e in kept if e.signature.name == GRAIN_KEPT_AS), None)
+    if found is None or int(found[0]) == 0:
+        return None, ""
+    return (int(found[0]), int(found[-1])), "measured here"
 
 
 @command.command("list", short_help="The entries, the one used last first.")

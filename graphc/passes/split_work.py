@@ -103,9 +103,12 @@ GRAIN_NS = 20_000.0
 CHUNK_NS = 8_000.0
 """The least work of a chunk."""
 
+SHORT_CALL_NS = 8_000.0
+"""Products below the grain are shared where they add up to this in a call: to hand out what threads
+that are awake compute takes a fifth of a microsecond, and no others are woken for so little."""
+
 SHORT_NS = 3_000.0
-"""Shorter products stay alone too where short ones add up to `GRAIN_NS` in a call. To hand out
-what threads that are awake compute takes a fifth of a microsecond."""
+"""Shorter products stay alone there too."""
 
 SHORT_CHUNK_NS = 4_000.0
 """The least work of a chunk of a short product."""
@@ -213,7 +216,7 @@ def _share_short_products(function: Function) -> int:
                 shared[op] = replace(op.schedule_as(ProductSchedule), parallel="cols", chunk=length)
                 members.add(op)
         work += steps * sum(short[op] for op in members)
-    if work < GRAIN_NS:
+    if work < SHORT_CALL_NS:
         return 0
     for op, schedule in shared.items():
         op.schedule = schedule

@@ -43,6 +43,8 @@ fill:
   store ptr @graphc.pool.run, ptr %pool, align 8
   %grain.at = getelementptr i8, ptr %pool, i64 <GRAIN>
   store i64 <grain>, ptr %grain.at, align 8
+  %long.grain.at = getelementptr i8, ptr %pool, i64 <LONG_GRAIN>
+  store i64 <long.grain>, ptr %long.grain.at, align 8
   %cpu.at = getelementptr i8, ptr %pool, i64 <CPU>
   store i32 -1, ptr %cpu.at, align 4
   %more.cores = icmp sge i64 %cores, %wanted

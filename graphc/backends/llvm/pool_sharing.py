@@ -80,7 +80,12 @@ count:
   %some.sleep = icmp sge i32 %sleepers, %others
   br i1 %some.sleep, label %weigh, label %yes
 weigh:
-  %grain.at = getelementptr i8, ptr %pool, i64 <GRAIN>
+  %shared.at = getelementptr i8, ptr %pool, i64 <SHARED>
+  %shared = load i64, ptr %shared.at, align 8
+  %slept = sub i64 %now, %shared
+  %slept.long = icmp sgt i64 %slept, <long.sleep>
+  %offset = select i1 %slept.long, i64 <LONG_GRAIN>, i64 <GRAIN>
+  %grain.at = getelementptr i8, ptr %pool, i64 %offset
   %grain = load i64, ptr %grain.at, align 8
   %burst = load i64, ptr %burst.at, align 8
   %row.now = load ptr, ptr %first.at, align 8
@@ -96,11 +101,10 @@ no:
   ret i1 false
 }
 
-; What a job is worth, by one thread: `all` chunks, of which this one computed so many.
-define internal void @graphc.pool.note(ptr %pool, i64 %from, i64 %to, i64 %all, i64 %own) nounwind {
+; What a job is worth, by one thread: `all` chunks, of which this one computed `own` so long.
+define internal void @graphc.pool.note(ptr %pool, i64 %t, i64 %end, i64 %all, i64 %own) nounwind {
 entry:
-  %time = sub i64 %to, %from
-  %scaled = mul i64 %time, %all
+  %scaled = mul i64 %t, %all
   %some = icmp sgt i64 %own, 0
   %divisor = select i1 %some, i64 %own, i64 1
   %ns = sdiv i64 %scaled, %divisor
@@ -109,7 +113,7 @@ entry:
   %sum = add i64 %burst, %ns
   store i64 %sum, ptr %burst.at, align 8
   %ended.at = getelementptr i8, ptr %pool, i64 <ENDED>
-  store i64 %to, ptr %ended.at, align 8
+  store i64 %end, ptr %ended.at, align 8
   ret void
 }
 

@@ -28,7 +28,8 @@ How it works
   waking     Jobs with no more than that moment between them are a burst. Sleeping threads are woken
              for the first job of a burst that was worth a grain of work before, by one thread, or
              once that much of it is done. A table knows bursts by their first task: the worth of
-             the last one, or of one before, which fades by a 64th each time.
+             the last one, or of one before, which fades by a 64th each time. Who has slept for
+             long comes later, as its processor sleeps too: there is a longer grain for that.
   giving way Where other programs have the cores, a second thread makes a call slower: woken on the
              caller's core it takes that away, and one that loses its core in a chunk keeps the
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
@@ -57,8 +58,11 @@ AWAKE_NS = 50_000
 LINGER = 20
 """So many such moments the caller waits awake for the last chunks: a millisecond."""
 
-GRAIN_NS = 30_000
-"""Of work that threads are woken for, where it was not measured."""
+GRAIN_NS, LONG_GRAIN_NS = 30_000, 100_000
+"""Of work that threads are woken for, where it was not measured; that have slept for long."""
+
+LONG_SLEEP_NS = 2_000_000
+"""Of sleep from which on that is long."""
 
 LEAST_PAUSE_NS, MOST_PAUSE_NS = 50_000, 16_000_000
 """Without the other threads, where these have been in the way."""
@@ -92,17 +96,11 @@ _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
 # When the caller last looked whether others compute; the processor, plus 1, that workers keep away
 # from, 0 where they run anywhere.
 LOOKED_OFFSET, AVOIDED_OFFSET = 24, 32
-_BUSY, UNTIL_OFFSET, REST_OFFSET, _ENDED, _BURST, _FIRST, GRAIN_OFFSET = (
-    64,
-    72,
-    80,
-    88,
-    96,
-    104,
-    112,
-)
+_BUSY, UNTIL_OFFSET, REST_OFFSET, _ENDED, BURST_OFFSET, _FIRST = 64, 72, 80, 88, 96, 104
+GRAIN_OFFSET, LONG_GRAIN_OFFSET = 112, 120
 GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192, 196, 256
-_STOP, _TASK, _CONTEXT = 320, 328, 336
+# When the last shared job began.
+_STOP, _TASK, _CONTEXT, SHARED_OFFSET = 320, 328, 336, 344
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
 
@@ -159,9 +157,11 @@ _CONSTANTS = {
     "UNTIL": UNTIL_OFFSET,
     "REST": REST_OFFSET,
     "ENDED": _ENDED,
-    "BURST": _BURST,
+    "BURST": BURST_OFFSET,
     "FIRST": _FIRST,
     "GRAIN": GRAIN_OFFSET,
+    "LONG_GRAIN": LONG_GRAIN_OFFSET,
+    "SHARED": SHARED_OFFSET,
     "linger": LINGER,
     "CPU": _CPU,
     "CROWDED": CROWDED_OFFSET,
@@ -177,6 +177,8 @@ _CONSTANTS = {
     "most.pause": MOST_PAUSE_NS,
     "crowded.loss": CROWDED_LOSS_NS,
     "grain": GRAIN_NS,
+    "long.grain": LONG_GRAIN_NS,
+    "long.sleep": LONG_SLEEP_NS,
     "GENERATION": GENERATION_OFFSET,
     "SLEEPERS": SLEEPERS_OFFSET,
     "STATE": _STATE,
@@ -240,7 +242,8 @@ judge:
 shared.alone:
   call void @graphc.pool.chunks(ptr %task, ptr %context, i64 %count)
   %alone.ended = call i64 @graphc.pool.clock()
-  call void @graphc.pool.note(ptr %pool, i64 %begun, i64 %alone.ended, i64 1, i64 1)
+  %alone.time = sub i64 %alone.ended, %begun
+  call void @graphc.pool.note(ptr %pool, i64 %alone.time, i64 %alone.ended, i64 1, i64 1)
   store atomic i32 0, ptr %busy release, align 4
   ret void
 
@@ -253,6 +256,8 @@ share:
   store ptr %task, ptr %task.at, align 8
   %context.at = getelementptr i8, ptr %pool, i64 <CONTEXT>
   store ptr %context, ptr %context.at, align 8
+  %shared.at = getelementptr i8, ptr %pool, i64 <SHARED>
+  store i64 %begun, ptr %shared.at, align 8
   %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
   %threads = load i32, ptr %threads.at, align 4
   %all = sext i32 %threads to i64
@@ -293,15 +298,17 @@ wake:
   %others = sub nsw i64 %used, 1
   %others.32 = trunc i64 %others to i32
   call i64 (i64, ...) @syscall(i64 <futex>, ptr %generation, i32 129, i32 %others.32, ptr null)
+  %woken = call i64 @graphc.pool.clock()
   br label %help
 help:
+  %from.here = phi i64 [ %begun, %open ], [ %woken, %wake ]
   %mine = call i64 @graphc.pool.work(ptr %pool, i64 0)
+  %worked = call i64 @graphc.pool.clock()
   %closing = atomicrmw and ptr %state, i32 <closed> acq_rel
   %inside = and i32 %closing, <inside>
   %empty = icmp eq i32 %inside, 0
   br i1 %empty, label %close, label %linger
 linger:
-  %worked = call i64 @graphc.pool.clock()
   %spins.at = getelementptr i8, ptr %pool, i64 <SPINS>
   %spins = load i32, ptr %spins.at, align 4
   %most.spins = mul i32 %spins, <linger>
@@ -356,7 +363,9 @@ helped:
   br label %note
 note:
   %ended = call i64 @graphc.pool.clock()
-  call void @graphc.pool.note(ptr %pool, i64 %begun, i64 %ended, i64 %count, i64 %mine)
+  ; Neither to wake others nor to wait for them is worth anything.
+  %work.time = sub i64 %worked, %from.here
+  call void @graphc.pool.note(ptr %pool, i64 %work.time, i64 %ended, i64 %count, i64 %mine)
   store atomic i32 0, ptr %busy release, align 4
   br label %done
 done:

@@ -16,10 +16,17 @@ from collections.abc import Callable
 
 from graphc.backends.base import GRAIN_KEPT_AS, Keep
 from graphc.backends.llvm import engine
-from graphc.backends.llvm.pool_cost import MEET, MEET_TEXT, measured_grain
+from graphc.backends.llvm.pool_cost import MEET, MEET_TEXT, measured_grains
 from graphc.backends.llvm.target import host_target
 from graphc.backends.llvm.text import Module
-from graphc.backends.llvm.thread_pool import GRAIN_NS, GRAIN_OFFSET, has_pool, pool_text
+from graphc.backends.llvm.thread_pool import (
+    GRAIN_NS,
+    GRAIN_OFFSET,
+    LONG_GRAIN_NS,
+    LONG_GRAIN_OFFSET,
+    has_pool,
+    pool_text,
+)
 from graphc.runtime.threads import said_grain, usable_cores
 
 _CREATE, _DESTROY = "graphc.pool_create", "graphc.pool_destroy"
@@ -44,7 +51,7 @@ class _Pools:
         self.forget()
         self._functions: engine.Loaded | None = None
         self._watches_forks = False
-        self._grain: int | None = None
+        self._grains: tuple[int, int] | None = None
         self.keep: Keep = _keep_nothing
 
     def forget(self) -> None:
@@ -77,22 +84,24 @@ class _Pools:
         create = engine.function(self._functions, _CREATE, ctypes.c_void_p, ctypes.c_int32)
         address: int = create(threads) or 0
         if address:
-            if self._grain is None:
-                self._grain = self._grain_of(address, self._functions)
-            ctypes.c_int64.from_address(address + GRAIN_OFFSET).value = self._grain
+            if self._grains is None:
+                self._grains = self._grains_of(address, self._functions)
+            for offset, grain in zip((GRAIN_OFFSET, LONG_GRAIN_OFFSET), self._grains, strict=True):
+                ctypes.c_int64.from_address(address + offset).value = grain
         return address
 
-    def _grain_of(self, pool: int, functions: engine.Loaded) -> int:
+    def _grains_of(self, pool: int, functions: engine.Loaded) -> tuple[int, int]:
         """What is said, else kept, else measured with this pool; in nanoseconds."""
         said = said_grain()
         if said is not None:
-            return said
+            return said, said
         if usable_cores() < 2:
-            return GRAIN_NS
+            return GRAIN_NS, LONG_GRAIN_NS
         types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         meet: Callable[[int, int, int], None] = engine.function(functions, MEET, None, *types)
-        kept = self.keep(GRAIN_KEPT_AS, lambda: b"%d" % measured_grain(pool, meet))
-        return int(kept) or GRAIN_NS
+        kept = self.keep(GRAIN_KEPT_AS, lambda: b"%d %d" % measured_grains(pool, meet))
+        grain, long_grain = map(int, kept.split())
+        return grain or GRAIN_NS, long_grain or LONG_GRAIN_NS
 
 
 _POOLS = _Pools()

@@ -79,8 +79,12 @@ def test_info_says_what_work_threads_are_woken_for(
 ) -> None:
     assert "grain    not measured yet: " in graphc("cache", "info").out
     keep = partial(shared_code, cache=Cache(folder))
-    assert keep(GRAIN_KEPT_AS, lambda: b"51234") == keep(GRAIN_KEPT_AS, lambda: b"1") == b"51234"
-    assert "grain    51 us of work (measured here): " in graphc("cache", "info").out
+    kept = b"51234 189012"
+    assert keep(GRAIN_KEPT_AS, lambda: kept) == keep(GRAIN_KEPT_AS, lambda: b"1 2") == kept
+    told = "grain    51 us of work, 189 us after a long sleep (measured here): "
+    assert told in graphc("cache", "info").out
+    record = json.loads(graphc("cache", "info", "--json").out)
+    assert (record["grain_ns"], record["long_grain_ns"]) == (51234, 189012)
     monkeypatch.setenv("GRAPHC_GRAIN", "7")
     assert "grain    7 us of work (GRAPHC_GRAIN): " in graphc("cache", "info").out
 

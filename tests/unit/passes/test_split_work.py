@@ -195,7 +195,7 @@ func @f(%x: tensor<1x{k}xf32> input, %o: tensor<1x{k}xf32> input, %a: {w} parame
 
 
 def test_short_products_of_one_factor_are_computed_at_the_same_time() -> None:
-    first, second = scheduled(gates(500, 500))
+    first, second = scheduled(gates(400, 400))
     assert not first.schedule_as(ProductSchedule).beside
     assert second.schedule_as(ProductSchedule).beside
     assert schedule_of(first) is schedule_of(second) is None

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from graphc.backends.llvm import engine, thread_pool
-from graphc.backends.llvm.pool_cost import MEET, MOST_NS, measured_grain
+from graphc.backends.llvm.pool_cost import MEET, MOST_NS, measured_grains
 from graphc.backends.llvm.target import TARGETS, Target, host_target
 from graphc.backends.llvm.text import Module
 from graphc.backends.llvm.thread_pool import has_pool, pool_text
@@ -183,11 +183,48 @@ def test_sleeping_threads_are_woken_for_a_grain_of_work(
     opened = field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32)
     # Nothing is known of the first job; the second one is known to be short.
     for grain, expected in ((1 << 50, 1), (1 << 50, 1), (0, 2)):
-        field(pool, thread_pool.GRAIN_OFFSET).value = grain
+        for offset in (thread_pool.GRAIN_OFFSET, thread_pool.LONG_GRAIN_OFFSET):
+            field(pool, offset).value = grain
         _when_all_sleep(pool, threads - 1)
         many(pool, counters, 4, 1)
         assert opened.value == expected
     assert counters.tolist() == [3] * 4
+
+
+@pytest.mark.parametrize("slept_long", [False, True])
+def test_threads_that_have_slept_for_long_are_woken_for_a_longer_grain(
+    slept_long: bool, many: Callable[..., None]
+) -> None:
+    pool, counters = _new_pool(2), np.zeros(4, np.int64)
+    opened = field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32)
+    many(pool, counters, 4, 1)
+    grains = field(pool, thread_pool.GRAIN_OFFSET), field(pool, thread_pool.LONG_GRAIN_OFFSET)
+    for grain, least in zip(grains, (1 << 50, 0) if slept_long else (0, 1 << 50), strict=True):
+        grain.value = least
+    _when_all_sleep(pool, 1)
+    many(pool, counters, 4, 1)  # what the first was worth is known now
+    begun = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    ago = 2 * thread_pool.LONG_SLEEP_NS if slept_long else -(1 << 40)
+    _when_all_sleep(pool, 1)
+    field(pool, thread_pool.SHARED_OFFSET).value = begun - ago
+    before = opened.value
+    many(pool, counters, 4, 1)
+    assert opened.value == before + 1
+
+
+def test_to_wake_threads_is_worth_nothing(many: Callable[..., None]) -> None:
+    """A job that wakes them seems to be as long as one that finds them awake, or does not share."""
+    pool, counters = _new_pool(2), np.zeros(4, np.int64)
+    burst = field(pool, thread_pool.BURST_OFFSET)
+    found: dict[int, list[int]] = {0: [], 1 << 50: []}
+    for grain in list(found) * 9:
+        for offset in (thread_pool.GRAIN_OFFSET, thread_pool.LONG_GRAIN_OFFSET):
+            field(pool, offset).value = grain
+        _when_all_sleep(pool, 1)
+        many(pool, counters, 4, 1)
+        found[grain].append(burst.value)
+    shared, alone = (min(worths) for worths in found.values())
+    assert shared < alone + 2000
 
 
 def test_what_a_burst_was_worth_fades(many: Callable[..., None]) -> None:
@@ -235,7 +272,8 @@ def test_the_grain_is_three_times_what_a_thread_takes_to_come() -> None:
     create = engine.function(loaded, "graphc.pool_create", ctypes.c_void_p, ctypes.c_int32)
     meet = engine.function(loaded, MEET, None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     pool = create(2)
-    assert 0 <= measured_grain(pool, meet) <= 3 * MOST_NS
+    soon, late = measured_grains(pool, meet)
+    assert 0 <= soon <= late <= 3 * MOST_NS
     assert field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32).value > 0
     destroy_function(loaded)(pool)
 
@@ -339,7 +377,8 @@ def on_one_processor() -> None:
     run, counters = make_many(), np.zeros(8, np.int64)
     pool = pool_address(2)
     opened = field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32)
-    field(pool, thread_pool.GRAIN_OFFSET).value = 0
+    for offset in (thread_pool.GRAIN_OFFSET, thread_pool.LONG_GRAIN_OFFSET):
+        field(pool, offset).value = 0
     for _ in range(50):
         run(pool, counters, 8, 20)
         time.sleep(0.0005)
