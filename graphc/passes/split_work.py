@@ -157,7 +157,7 @@ MOST_PADDED_PARTS = 16
 MOST_IMAGE_PARTS = 16
 """Of a convolution's result for one image, where there are few images."""
 
-IMAGE_PART_NS = 40_000.0
+IMAGE_PART_NS = 15_000.0
 """Of one of them, at least: they are handed out in two steps where there are zeros to copy."""
 
 LEAST_COLUMNS = 2
