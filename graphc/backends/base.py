@@ -122,7 +122,7 @@ Keep = Callable[[str, Callable[[], bytes]], bytes]
 """(what it does in words, what makes it): bytes that are kept from process to process."""
 
 GRAIN_KEPT_AS = "says what work threads are woken for"
-"""The name of what is kept: nanoseconds, and those after a long sleep, in digits; 0 where they
+"""The name of what is kept: nanoseconds, and those after a long pause, in digits; 0 where they
 could not be measured."""
 
 

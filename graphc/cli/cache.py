@@ -89,13 +89,13 @@ def info(terminal: Terminal, /, as_json: bool) -> None:
     told = "not measured yet"
     if grains is not None:
         soon, late = (f"{ns / 1e3:.0f} us" for ns in grains)
-        after = f", {late} after a long sleep" if late != soon else ""
+        after = f", {late} after a long pause" if late != soon else ""
         told = f"{soon} of work{after} ({source})"
     terminal.write(f"grain    {told}: sleeping threads are woken for no less")
 
 
 def _grains(entries: Sequence[Listed]) -> tuple[tuple[int, int] | None, str]:
-    """Nanoseconds of work that sleeping threads are woken for, those that have slept for long, and
+    """Nanoseconds of work that sleeping threads are woken for, those after a long pause, and
     who says so."""
     said = said_grain()
     if said is not None:

@@ -27,7 +27,7 @@ ROUNDS, MOST_ROUNDS = 7, 35
 """Of so many in which they met the quickest one counts: a busy machine makes all others longer."""
 
 LONG_ROUNDS, LONG_WAIT_NS = 3, 5_000_000
-"""Of so many after a long sleep the middle one: they differ, and are worth nothing if too short."""
+"""Of so many after a long pause the middle one counts: they differ, the quickest is too short."""
 
 MOST_NS = 150_000
 """Who has not come by then does not come: the other chunk waits longer, a million turns."""
@@ -69,23 +69,19 @@ done:
 
 
 def measured_grains(pool: int, meet: Callable[[int, int, int], None]) -> tuple[int, int]:
-    """Nanoseconds of work that the sleeping threads of this pool are woken for, and those that have
-    slept for long: three times what they take to come. 0 where none came."""
+    """Nanoseconds of work that the sleeping threads of this pool are woken for, and after a long
+    pause: three times what they take to come. 0 where none came."""
 
-    def meetings(rounds: int, wait: int, most: int) -> list[int]:
-        found: list[int] = []
-        for _ in range(most):
-            spent = _meeting(pool, meet, wait)
-            found += [spent] * (spent <= MOST_NS)
-            if len(found) == rounds:
-                break
-        return sorted(found)
-
-    soon = meetings(ROUNDS, 4 * AWAKE_NS, MOST_ROUNDS)
-    late = meetings(LONG_ROUNDS, LONG_WAIT_NS, LONG_ROUNDS) if soon else []
-    if not late:
-        return 3 * min(soon, default=0), 3 * MOST_NS * bool(soon)
-    return 3 * soon[0], 3 * max(soon[0], late[len(late) // 2])
+    soon: list[int] = []
+    for _ in range(MOST_ROUNDS):
+        spent = _meeting(pool, meet, 4 * AWAKE_NS)
+        soon += [spent] * (spent <= MOST_NS)
+        if len(soon) == ROUNDS:
+            break
+    if not soon:
+        return 0, 0
+    late = sorted(_meeting(pool, meet, LONG_WAIT_NS) for _ in range(LONG_ROUNDS))
+    return 3 * min(soon), 3 * min(max(min(soon), late[LONG_ROUNDS // 2]), MOST_NS)
 
 
 def _meeting(pool: int, meet: Callable[[int, int, int], None], wait: int) -> int:

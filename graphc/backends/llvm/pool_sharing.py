@@ -32,9 +32,13 @@ look:
   %first.at = getelementptr i8, ptr %pool, i64 <FIRST>
   %first = load ptr, ptr %first.at, align 8
   %gap = sub i64 %now, %ended
+  %late.at = getelementptr i8, ptr %pool, i64 <LATE>
   %is.new = icmp sgt i64 %gap, <awake.ns>
   br i1 %is.new, label %keep, label %ask
 keep:
+  %is.late = icmp sgt i64 %gap, <long.pause>
+  %late = zext i1 %is.late to i32
+  store i32 %late, ptr %late.at, align 4
   %has.first = icmp ne ptr %first, null
   br i1 %has.first, label %remember, label %begin
 remember:
@@ -80,11 +84,9 @@ count:
   %some.sleep = icmp sge i32 %sleepers, %others
   br i1 %some.sleep, label %weigh, label %yes
 weigh:
-  %shared.at = getelementptr i8, ptr %pool, i64 <SHARED>
-  %shared = load i64, ptr %shared.at, align 8
-  %slept = sub i64 %now, %shared
-  %slept.long = icmp sgt i64 %slept, <long.sleep>
-  %offset = select i1 %slept.long, i64 <LONG_GRAIN>, i64 <GRAIN>
+  %was.late = load i32, ptr %late.at, align 4
+  %comes.late = icmp ne i32 %was.late, 0
+  %offset = select i1 %comes.late, i64 <LONG_GRAIN>, i64 <GRAIN>
   %grain.at = getelementptr i8, ptr %pool, i64 %offset
   %grain = load i64, ptr %grain.at, align 8
   %burst = load i64, ptr %burst.at, align 8

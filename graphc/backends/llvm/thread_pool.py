@@ -28,8 +28,8 @@ How it works
   waking     Jobs with no more than that moment between them are a burst. Sleeping threads are woken
              for the first job of a burst that was worth a grain of work before, by one thread, or
              once that much of it is done. A table knows bursts by their first task: the worth of
-             the last one, or of one before, which fades by a 64th each time. Who has slept for
-             long comes later, as its processor sleeps too: there is a longer grain for that.
+             the last one, or of one before, which fades by a 64th each time. After a long pause
+             workers come later, as their processors sleep too: there is a longer grain for that.
   giving way Where other programs have the cores, a second thread makes a call slower: woken on the
              caller's core it takes that away, and one that loses its core in a chunk keeps the
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
@@ -59,10 +59,10 @@ LINGER = 20
 """So many such moments the caller waits awake for the last chunks: a millisecond."""
 
 GRAIN_NS, LONG_GRAIN_NS = 30_000, 100_000
-"""Of work that threads are woken for, where it was not measured; that have slept for long."""
+"""Of work that threads are woken for, where it was not measured; and after a long pause."""
 
-LONG_SLEEP_NS = 2_000_000
-"""Of sleep from which on that is long."""
+LONG_PAUSE_NS = 2_000_000
+"""Between two bursts, from which on that is long."""
 
 LEAST_PAUSE_NS, MOST_PAUSE_NS = 50_000, 16_000_000
 """Without the other threads, where these have been in the way."""
@@ -96,11 +96,12 @@ _RUN, _THREADS, _PID, _SPINS = 0, 8, 12, 16
 # When the caller last looked whether others compute; the processor, plus 1, that workers keep away
 # from, 0 where they run anywhere.
 LOOKED_OFFSET, AVOIDED_OFFSET = 24, 32
-_BUSY, UNTIL_OFFSET, REST_OFFSET, _ENDED, BURST_OFFSET, _FIRST = 64, 72, 80, 88, 96, 104
+# _LATE: whether this burst began after a long pause.
+_BUSY, _LATE, UNTIL_OFFSET, REST_OFFSET = 64, 68, 72, 80
+ENDED_OFFSET, BURST_OFFSET, _FIRST = 88, 96, 104
 GRAIN_OFFSET, LONG_GRAIN_OFFSET = 112, 120
 GENERATION_OFFSET, _CPU, SLEEPERS_OFFSET, CROWDED_OFFSET, _STATE = 128, 132, 192, 196, 256
-# When the last shared job began.
-_STOP, _TASK, _CONTEXT, SHARED_OFFSET = 320, 328, 336, 344
+_STOP, _TASK, _CONTEXT = 320, 328, 336
 # And in a slot.
 _NEXT, _END, _POOL, _INDEX, _HANDLE = 0, 8, 16, 24, 32
 
@@ -156,12 +157,12 @@ _CONSTANTS = {
     "BUSY": _BUSY,
     "UNTIL": UNTIL_OFFSET,
     "REST": REST_OFFSET,
-    "ENDED": _ENDED,
+    "ENDED": ENDED_OFFSET,
     "BURST": BURST_OFFSET,
     "FIRST": _FIRST,
     "GRAIN": GRAIN_OFFSET,
     "LONG_GRAIN": LONG_GRAIN_OFFSET,
-    "SHARED": SHARED_OFFSET,
+    "LATE": _LATE,
     "linger": LINGER,
     "CPU": _CPU,
     "CROWDED": CROWDED_OFFSET,
@@ -178,7 +179,7 @@ _CONSTANTS = {
     "crowded.loss": CROWDED_LOSS_NS,
     "grain": GRAIN_NS,
     "long.grain": LONG_GRAIN_NS,
-    "long.sleep": LONG_SLEEP_NS,
+    "long.pause": LONG_PAUSE_NS,
     "GENERATION": GENERATION_OFFSET,
     "SLEEPERS": SLEEPERS_OFFSET,
     "STATE": _STATE,
@@ -256,8 +257,6 @@ share:
   store ptr %task, ptr %task.at, align 8
   %context.at = getelementptr i8, ptr %pool, i64 <CONTEXT>
   store ptr %context, ptr %context.at, align 8
-  %shared.at = getelementptr i8, ptr %pool, i64 <SHARED>
-  store i64 %begun, ptr %shared.at, align 8
   %threads.at = getelementptr i8, ptr %pool, i64 <THREADS>
   %threads = load i32, ptr %threads.at, align 4
   %all = sext i32 %threads to i64

@@ -11,7 +11,7 @@ factors once 0.1 and 0.06 ms; by dot products it takes 2.5 ms, and 0.2 more wher
 Chunks are of rows, which copy their own rows of A while these are near, and B is copied once for
 all of them. Chunks stay columns where a body sums over rows, where B's copy would leave the near
 cache from chunk to chunk or is larger than A's, and where there are few rows. Then both factors are
-copied once.
+copied once, but for dot products with such a far B: it is left to its chunks.
 """
 
 from __future__ import annotations
@@ -99,23 +99,31 @@ def _with_whole_copies(
     op: Operation, schedule: ProductSchedule, machine: Machine
 ) -> ProductSchedule:
     """Of pairs: in chunks of rows, for which B is copied once, else in columns, with both copied
-    once; as it is where B does not lie in panels. A copy of all of B that leaves the near cache
-    is not made for dot products in columns, whose chunks each copy their own."""
+    once; as it is where B does not lie in panels, and where few rows would read B in place. A copy
+    of all of B that leaves the near cache is not made for dot products in columns, whose chunks
+    each copy their own."""
     form, tile = form_of(op, schedule), schedule.tile
     assert tile is not None and form.n is not None
     if tile.b != "packed" or form.n < tile.vectors * tile.lanes:
+        return schedule
+    if schedule.few_rows is not None and form.most_m < LEAST_COPYING_ROWS:
         return schedule
     cut = schedule
     if schedule.parallel == "cols" and (chunk := _rows_of_pairs(op, form, machine)):
         cut = replace(schedule, parallel="rows", chunk=chunk, tile=None, few_rows=None, last=None)
         cut = with_tilings(cut, machine, form_of(op, cut))
     if cut.parallel == "cols":
-        tilings = (cut.tile, cut.few_rows, cut.last)
-        of_copies = (t and replace(t, a="prepacked") for t in tilings)
-        cut = replace(cut, **dict(zip(("tile", "few_rows", "last"), of_copies, strict=True)))
         if not form.amx and _copied_bytes_of_b(form) > machine.l2:
-            return cut
+            return schedule if form.transpose_a else _with_copied_a(schedule)
+        cut = _with_copied_a(cut)
     return in_panels(op, cut, machine, "prepacked") or schedule
+
+
+def _with_copied_a(schedule: ProductSchedule) -> ProductSchedule:
+    tile, few, last = (
+        t and replace(t, a="prepacked") for t in (schedule.tile, schedule.few_rows, schedule.last)
+    )
+    return replace(schedule, tile=tile, few_rows=few, last=last)
 
 
 def _copied_bytes_of_b(form: ProductForm) -> int:

@@ -130,6 +130,13 @@ def misfit(tiling: Tiling, x: ProductRange) -> str:
         return f"a B stored by rows and tiles of whole panels of {x.panel} columns, got {width}"
     if x.panel and x.n is not None and x.n < x.panel and not is_rest:
         return f"{x.panel} columns or more for panels of as many, got {x.n}"
+    if x.panel and x.n is not None and width > x.panel:
+        whole = x.n // x.panel * x.panel
+        if width > whole:
+            return f"a tile in the {whole} columns of whole panels, got {width}"
+        # Columns that two tiles compute would have the sums of each depth added twice.
+        if whole % width and 0 < tiling.depth < most_k:
+            return f"tiles that fill {whole} columns for sums in several depths, got {width}"
     lines = width * size // LINE_BYTES
     if x.panel and tiling.prefetch > lines:
         return f"a prefetch of at most the {lines} lines that a step reads, got {tiling.prefetch}"

@@ -274,7 +274,10 @@ def with_tilings(schedule: ProductSchedule, machine: Machine, form: ProductForm)
         few = choose_tiling(machine, ranged.one_row) if ranged.has_few_rows else None
         schedule = replace(schedule, tile=choose_tiling(machine, ranged), few_rows=few)
     if schedule.last is None and last is not None:
+        assert schedule.tile is not None
         chosen = schedule.tile if last.panel else choose_tiling(machine, last)
+        if schedule.tile.a == "prepacked":
+            chosen = replace(chosen, a="prepacked")
         schedule = replace(schedule, last=chosen)
     return schedule
 
@@ -503,6 +506,9 @@ def in_panels(
         count = 1 if x.n is None else x.n // width
         most = max(MOST_FEW_VECTORS // tile.vectors, 1)
         together = -(-count // -(-count // most))
+        if form.pairs and tile.depth < (x.most_k if x.k is None else x.k):
+            # Columns that two tiles compute would have the sums of each depth added twice.
+            together = next(n for n in range(together, 0, -1) if count % n == 0)
         rows = FEW_ROWS if machine.registers > FEW_ROWS * MOST_FEW_VECTORS else 1
         few = Tiling(rows, together * tile.vectors, tile.lanes, b=read_b)
         if form.pairs:
@@ -537,7 +543,7 @@ def _columns_of_panels(n: int, wanted: int, tile: Tiling, *, pairs: bool) -> int
         return chunk % width == 0 and (rest == 0 or rest >= width or rest % tile.lanes == 0)
 
     if pairs:  # whose last panel is read whole
-        return wanted if wanted % width == 0 and not 0 < n % wanted < width else 0
+        return wanted if wanted < n and wanted % width == 0 and not 0 < n % wanted < width else 0
     found = [chunk for chunk in range(width, n, width) if fits(chunk)]
     return min(found, key=lambda chunk: abs(chunk - wanted), default=0)
 

@@ -81,7 +81,7 @@ def test_info_says_what_work_threads_are_woken_for(
     keep = partial(shared_code, cache=Cache(folder))
     kept = b"51234 189012"
     assert keep(GRAIN_KEPT_AS, lambda: kept) == keep(GRAIN_KEPT_AS, lambda: b"1 2") == kept
-    told = "grain    51 us of work, 189 us after a long sleep (measured here): "
+    told = "grain    51 us of work, 189 us after a long pause (measured here): "
     assert told in graphc("cache", "info").out
     record = json.loads(graphc("cache", "info", "--json").out)
     assert (record["grain_ns"], record["long_grain_ns"]) == (51234, 189012)

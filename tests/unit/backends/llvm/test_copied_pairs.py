@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -185,12 +186,61 @@ def test_chunks_of_columns_copy_their_own_of_a_far_b(layout: tuple[bool, bool]) 
     module, schedule = planned(product_text((183, 129), layout, FEW_ROWS), far)
     tilings = (schedule.tile, schedule.few_rows, schedule.last)
     made = {(t.a, t.b) for t in tilings if t is not None}
-    assert made <= {("prepacked", "packed"), ("prepacked", "in place")}
-    assert schedule.parallel == "cols" and len(product(module.functions[0]).workspace) == 1
+    way = "packed" if layout[0] else "prepacked"
+    assert made <= {(way, "packed"), (way, "in place")}
+    assert schedule.parallel == "cols"
+    assert len(product(module.functions[0]).workspace) == (0 if layout[0] else 1)
     for rows in (0, 1, 2, 90):
         a, b = numbers((rows, 183, 129))
         given = {"a": stored(a, transposed=layout[0]), "b": stored(b, transposed=layout[1])}
         np.testing.assert_array_equal(run(module, given, rows)["y"], exact(far, a, b))
+
+
+@NEEDS_DOTS
+@pytest.mark.parametrize("kind", ["input", "parameter"])
+@pytest.mark.parametrize(("columns", "steps"), [(160, 1536), (183, 1030), (224, 1100)])
+def test_few_rows_read_each_panel_once_where_sums_are_cut(
+    columns: int, steps: int, kind: str
+) -> None:
+    """Two tiles of several panels each would add the same columns' sums twice."""
+    text = product_text((columns, steps), (False, False), 600)
+    module = parse(text.replace(f"{steps}x{columns}xf32> input", f"{steps}x{columns}xf32> {kind}"))
+    passes = [ChooseSchedule(DOTS), PackParameters(DOTS), *pipeline("plan-memory")]
+    PassManager(passes, verify=True).run(module, default_context())
+    few = product(module.functions[0]).schedule_as(ProductSchedule).few_rows
+    assert few is not None and few.b == ("panels" if kind == "parameter" else "prepacked")
+    for rows in (1, 2, 3):
+        a, b = numbers((rows, columns, steps))
+        panels = {"b.panels.32.pairs": in_pairs(in_panels(b, 32))}
+        given = {"a": a, **({"b": b} if kind == "input" else panels)}
+        np.testing.assert_array_equal(run(module, given, rows)["y"], exact(DOTS, a, b))
+
+
+@NEEDS_DOTS
+@pytest.mark.parametrize("bound", [32, 64, 90, 256])
+def test_a_transposed_factor_of_rows_that_only_the_call_knows(bound: int) -> None:
+    """With a B whose copy would leave the near cache."""
+    module, schedule = planned(product_text((2048, 1024), (True, False), bound), DOTS)
+    assert schedule.tile is not None and schedule.tile.a == "packed"
+    a, b = numbers((3, 2048, 1024))
+    given = {"a": stored(a, transposed=True), "b": b}
+    np.testing.assert_array_equal(run(module, given, 3)["y"], exact(DOTS, a, b))
+
+
+@NEEDS_DOTS
+@pytest.mark.parametrize("columns", [100, 128, 150])
+def test_what_is_not_written_of_a_copy_fits_what_is(columns: int) -> None:
+    """A last chunk that is shorter reads the same copy of A; one chunk alone copies nothing."""
+    tile = 'rows = 12, vectors = 2, lanes = 16, depth = 80, block = 96, a = "prepacked"'
+    text = product_text((columns, 70), (False, False), FEW_ROWS).replace("Nx", "90x")
+    written = text.replace(
+        "chunk = 64", f'chunk = 64, tile = {{{tile}, b = "packed"}}, pairs = true'
+    )
+    a, b = numbers((90, columns, 70))
+    for changed in (written, text.replace("chunk = 64", f"chunk = {columns + 28}")):
+        module, _ = planned(changed, DOTS)
+        found = run(module, {"a": a, "b": b}, 90)["y"]
+        np.testing.assert_array_equal(found, exact(DOTS, a, b))
 
 
 @NEEDS_DOTS
@@ -321,6 +371,22 @@ def test_copies_that_do_not_fit_are_told_what_is_required(
     PassManager([ChooseSchedule(AMX)]).run(module, default_context())
     text = print_module(module)
     changed = text.replace(*change)
+    assert changed != text
+    with pytest.raises(GraphcError, match=message):
+        product_schedule(product(parse(changed).functions[0]))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (8, "tiles that fill 160 columns for sums in several depths, got 128"),
+        (12, "a tile in the 160 columns of whole panels, got 192"),
+    ],
+)
+def test_tiles_of_several_panels_have_to_fit(vectors: int, message: str) -> None:
+    module, _ = planned(product_text((183, 1030), (False, False), 600), DOTS)
+    text = print_module(module)
+    changed = re.sub(r"(few_rows = \{rows = 2, vectors = )\d+", rf"\g<1>{vectors}", text)
     assert changed != text
     with pytest.raises(GraphcError, match=message):
         product_schedule(product(parse(changed).functions[0]))

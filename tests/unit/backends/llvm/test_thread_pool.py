@@ -191,22 +191,22 @@ def test_sleeping_threads_are_woken_for_a_grain_of_work(
     assert counters.tolist() == [3] * 4
 
 
-@pytest.mark.parametrize("slept_long", [False, True])
-def test_threads_that_have_slept_for_long_are_woken_for_a_longer_grain(
-    slept_long: bool, many: Callable[..., None]
+@pytest.mark.parametrize("is_long", [False, True])
+def test_after_a_long_pause_threads_are_woken_for_a_longer_grain(
+    is_long: bool, many: Callable[..., None]
 ) -> None:
     pool, counters = _new_pool(2), np.zeros(4, np.int64)
     opened = field(pool, thread_pool.GENERATION_OFFSET, ctypes.c_int32)
     many(pool, counters, 4, 1)
-    grains = field(pool, thread_pool.GRAIN_OFFSET), field(pool, thread_pool.LONG_GRAIN_OFFSET)
-    for grain, least in zip(grains, (1 << 50, 0) if slept_long else (0, 1 << 50), strict=True):
-        grain.value = least
     _when_all_sleep(pool, 1)
     many(pool, counters, 4, 1)  # what the first was worth is known now
-    begun = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    ago = 2 * thread_pool.LONG_SLEEP_NS if slept_long else -(1 << 40)
+    grains = field(pool, thread_pool.GRAIN_OFFSET), field(pool, thread_pool.LONG_GRAIN_OFFSET)
+    for grain, least in zip(grains, (1 << 50, 0) if is_long else (0, 1 << 50), strict=True):
+        grain.value = least
     _when_all_sleep(pool, 1)
-    field(pool, thread_pool.SHARED_OFFSET).value = begun - ago
+    pause = 2 * thread_pool.LONG_PAUSE_NS if is_long else 2 * thread_pool.AWAKE_NS
+    ended = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - pause
+    field(pool, thread_pool.ENDED_OFFSET).value = ended
     before = opened.value
     many(pool, counters, 4, 1)
     assert opened.value == before + 1
