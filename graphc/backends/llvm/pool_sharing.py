@@ -43,11 +43,15 @@ keep:
   br i1 %has.first, label %remember, label %begin
 remember:
   ; Two threads may take less than half of the time of one, as each keeps its part in a cache of its
-  ; own: so what a burst was worth fades, and is not forgotten because it was shared.
+  ; own: so what a burst was worth fades, and is not forgotten because it was shared. One that took
+  ; less than a quarter is another burst: calls in a loop before, single ones now.
   %burst.before = load i64, ptr %burst.at, align 8
   %known.at = getelementptr i8, ptr %first, i64 8
   %known = load i64, ptr %known.at, align 8
-  %faded.by = ashr i64 %known, 6
+  %quarter = ashr i64 %known, 2
+  %is.other = icmp slt i64 %burst.before, %quarter
+  %speed = select i1 %is.other, i64 1, i64 6
+  %faded.by = ashr i64 %known, %speed
   %faded = sub i64 %known, %faded.by
   %is.less = icmp slt i64 %burst.before, %faded
   %was.known = icmp slt i64 %known, <much>

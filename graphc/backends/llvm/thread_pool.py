@@ -28,8 +28,9 @@ How it works
   waking     Jobs with no more than that moment between them are a burst. Sleeping threads are woken
              for the first job of a burst that was worth a grain of work before, by one thread, or
              once that much of it is done. A table knows bursts by their first task: the worth of
-             the last one, or of one before, which fades by a 64th each time. After a long pause
-             workers come later, as their processors sleep too: there is a longer grain for that.
+             the last one, or of one before, which fades by a 64th each time, by half where the last
+             one was not worth a quarter of it. After a long pause workers come later, as their
+             processors sleep too: there is a longer grain for that.
   giving way Where other programs have the cores, a second thread makes a call slower: woken on the
              caller's core it takes that away, and one that loses its core in a chunk keeps the
              caller waiting. A worker on the caller's core goes back to sleep. When all do that, or
