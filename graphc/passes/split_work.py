@@ -22,7 +22,7 @@ images where it stays in a cache from one image to the next. Lookups are cut by 
 their result, updates of rows by the numbers of each. Loops' bodies are
 cut too, but for those of loops that run at the same time as others (`schedule-loops`).
 
-Short products are shared where a call has many of them, in a loop say, as it wakes threads once:
+Short products are shared where a call has enough of them, in a loop say, by threads that are awake:
 those with one first factor, such as the gates of a cell, are computed at the same time, each whole,
 and others of few rows are cut by columns.
 

@@ -99,14 +99,14 @@ def _with_whole_copies(
     op: Operation, schedule: ProductSchedule, machine: Machine
 ) -> ProductSchedule:
     """Of pairs: in chunks of rows, for which B is copied once, else in columns, with both copied
-    once; as it is where B does not lie in panels, and where few rows would read B in place. A copy
-    of all of B that leaves the near cache is not made for dot products in columns, whose chunks
-    each copy their own."""
+    once; as it is where B does not lie in panels, and where few rows that read it in place are
+    often all. A copy of all of B that leaves the near cache is not made for dot products in
+    columns, whose chunks each copy their own."""
     form, tile = form_of(op, schedule), schedule.tile
     assert tile is not None and form.n is not None
     if tile.b != "packed" or form.n < tile.vectors * tile.lanes:
         return schedule
-    if schedule.few_rows is not None and form.most_m < LEAST_COPYING_ROWS:
+    if schedule.few_rows is not None and form.most_m < 2 * LEAST_ROWS:
         return schedule
     cut = schedule
     if schedule.parallel == "cols" and (chunk := _rows_of_pairs(op, form, machine)):
